@@ -13,7 +13,7 @@ from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import WIDEST_STRIP, trapezoid_step
 from accountant.numerics.special import divergence_from_log_mean, exp_excess, log1p_and_excess
 
-__all__ = ["Derivatives", "curves_by_moments", "log_at_branch", "log_mean_apart", "moments", "terms"]
+__all__ = ["Derivatives", "cumulant_apart", "curves_by_moments", "log_at_branch", "log_mean_apart", "moments", "terms"]
 
 
 class Derivatives(NamedTuple):
@@ -150,6 +150,26 @@ def log_mean_apart(b: float, mu: float, rate: float) -> float:
     ):
         return disjoint_log_mean(b, mu, rate)
     return math.nan
+
+
+@Kernel
+def cumulant_apart(b: float, mu: float, rate: float) -> Derivatives:
+    """Of K = log(1 + G) where `log_mean_apart` has a closed form, else nan; the derivatives only guide a search.
+
+    K = log((1-g) e^{b log(1-g)} + g e^{b (log g + (1+b) mu^2/2)}); where w is the share of the second term and d the
+    difference of the derivatives of both logs, b^2 K'' = b^2 (w mu^2 + w (1-w) d^2).
+    """
+    log_mean = log_mean_apart(b, mu, rate)
+    if math.isnan(log_mean):
+        return Derivatives(math.nan, math.nan, math.nan)
+    value = divergence_from_log_mean(b, log_mean)
+    cumulant, kept, chance = b * value, math.log1p(-rate), math.log(rate)
+    share = math.exp(min(chance + b * (chance + 0.5 * (1.0 + b) * mu * mu) - cumulant, 0.0))
+    steep = chance + (0.5 + b) * mu * mu
+    second = b * b * share * (mu * mu + (1.0 - share) * (steep - kept) ** 2)
+    if b * (steep - kept) < 1e-3:  # b K' - K would cancel
+        return Derivatives(value, 0.5 * second, second)
+    return Derivatives(value, b * (kept + share * (steep - kept)) - cumulant, second)
 
 
 @Kernel

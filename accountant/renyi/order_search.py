@@ -214,6 +214,8 @@ def search(run: Entries, target: Target, x: float) -> tuple[float, float]:
     for _ in range(200):
         b = (1.0 + math.exp(x)) - 1.0  # the order itself is what is priced
         sums = total(run, b)
+        if math.isnan(sums.value):
+            break  # a kernel does not reach so far: what it finds is not used
         at = value(rule, given, b, sums.value)
         if at < best:
             best, best_b, best_curve = at, b, sums.value
@@ -233,7 +235,7 @@ def search(run: Entries, target: Target, x: float) -> tuple[float, float]:
         known = 0.0 < slope < math.inf and abs(g) < math.inf
         move = -g / slope if known else math.copysign(math.inf, -g)
         if known and 0.5 * abs(tilt * move) < 1e-14 * abs(at) and left <= x + move <= right:
-            rough = rough and slope * NUDGE > 1e-4  # the curve leaps up within what differences see
+            rough = rough and slope * NUDGE > 1e-2  # the curve leaps up within what differences see
             break
         move = min(max(move, -4.0), 4.0)
         halve = low < left and right < high and (abs(move) > 0.5 * step_before or not known)  # Newton does not close in
@@ -277,23 +279,44 @@ def polish(run: Entries, target: Target, b: float, curve: float) -> tuple[float,
 
 @Kernel
 def first_guess(run: Entries, target: Target) -> float:
-    """log of the best order - 1 if every curve were a straight line of its slope near order 1."""
-    slope = 0.0
+    """log of the best order - 1 if every curve were a straight line of its slope near order 1.
+
+    Curves of sampled Gaussians leap up where their rate hides them no more, about e^(b mu^2/2) = 1/rate, and are then
+    as steep as without a sample: where the lines say an order beyond the first of these leaps it is that, or what the
+    steeper lines say.
+    """
+    slope, steep, leap = 0.0, 0.0, math.inf
     for i in range(run.start, run.end):
         row, count = row_at(run.table, i), run.state[i, 0]
         if row.kind == LINEAR:
-            slope += count * row.slope
+            each = row.slope
+            steepest = each
         elif row.kind == SAMPLED_GAUSSIAN:
-            slope += count * 0.5 * row.rate**2 * math.expm1(min(row.mu**2, 300.0))
+            steepest = 0.5 * row.mu**2
+            # no more than the divergence of a mixture from one of its parts
+            each = row.rate * min(0.5 * row.rate * math.expm1(min(row.mu**2, 300.0)), steepest)
+            leap = min(leap, math.log(1.0 / row.rate) / steepest)
         elif row.kind in (LAPLACE, BITS):
             address, place = run.addresses[int(row.kind)], Place(0.0, 0.0)
-            slope += count * curve_by_address(address, (row, 0.0, False, place)).value
+            each = curve_by_address(address, (row, 0.0, False, place)).value
+            steepest = each
         else:
-            slope += count * 0.3 * (row.rate / row.sigma) ** 2
+            each = 0.3 * (row.rate / row.sigma) ** 2
+            steepest = each
+        slope += count * each
+        steep += count * steepest
     if not slope > 0.0:
         return 0.0
-    b = math.sqrt(-target.given / slope) if target.rule <= IMPROVED_EPSILON else target.given / (2.0 * slope)
+    b = guess_on(slope, target)
+    if b > leap:
+        b = max(leap, guess_on(steep, target))
     return min(max(math.log(b), target.low), target.high) if b > 0.0 else 0.0
+
+
+@Kernel
+def guess_on(slope: float, target: Target) -> float:
+    """The best order - 1 for one straight line."""
+    return math.sqrt(-target.given / slope) if target.rule <= IMPROVED_EPSILON else target.given / (2.0 * slope)
 
 
 @Kernel

@@ -17,7 +17,7 @@ from accountant.events.laplace import laplace_divergence
 from accountant.events.randomized_response import bernoulli_divergence
 from accountant.events.screening_search import Pair, likely_pair, log_mean_of, pair_at, screening_limit, worst_pair
 from accountant.events.subsampled_gaussian import subsampled_gaussian_log_mean
-from accountant.events.subsampled_moments import Derivatives, moments, terms
+from accountant.events.subsampled_moments import Derivatives, cumulant_apart, moments, terms
 from accountant.numerics.kernel import FloatArray, Interface, Kernel
 from accountant.numerics.special import divergence_from_log_mean, log1p_and_excess, log_mixture_ratio_at
 
@@ -88,10 +88,12 @@ def gaussian_row(row: Row, b: float, certified: bool, place: Place) -> Found:
     """Of N(mu, 1) against N(0, 1) sampled at a rate below 1; nan, also for the votes, where moments would overflow."""
     if b == math.inf:
         return Found(math.inf if row.mu > 0.0 else 0.0, 0.0, 0.0, place.votes, place.sign)
-    inner = moments(b, row.mu, row.rate)
-    if not inner.value > 0.0:
-        return Found(math.nan, math.nan, math.nan, math.nan, 0.0)
-    found = from_moments(b, inner)
+    found = cumulant_apart(b, row.mu, row.rate)
+    if math.isnan(found.value):
+        inner = moments(b, row.mu, row.rate)
+        if not inner.value > 0.0:
+            return Found(math.nan, math.nan, math.nan, math.nan, 0.0)
+        found = from_moments(b, inner)
     # a mixture is never further from N(0,1) than its component
     value = min(found.value, 0.5 * (1.0 + b) * row.mu * row.mu)
     return Found(value, found.first, found.second, place.votes, place.sign)
@@ -101,10 +103,12 @@ def gaussian_row_anywhere(row: Row, b: float, certified: bool, place: Place) -> 
     """The same, and at the rare orders where moments would overflow: it takes three times as long to compile."""
     if b == math.inf:
         return Found(math.inf if row.mu > 0.0 else 0.0, 0.0, 0.0, place.votes, place.sign)
-    inner, mu, rate = moments(b, row.mu, row.rate), row.mu, row.rate
+    mu, rate = row.mu, row.rate
+    found = cumulant_apart(b, mu, rate)
+    inner = moments(b, mu, rate) if math.isnan(found.value) else Derivatives(math.nan, math.nan, math.nan)
     if inner.value > 0.0:
         found = from_moments(b, inner)
-    else:
+    elif math.isnan(found.value):
         below, above = b * math.exp(-NUDGE), b * math.exp(NUDGE)
         found = from_differences(
             b,

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 import accountant as ac
 from accountant.events.answers import LINEAR
+from accountant.events.subsampled_moments import cumulant_apart
 from accountant.renyi import order_search, rows
 from accountant.renyi.conversion import epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, IMPROVED_EPSILON, best_orders
@@ -51,8 +53,9 @@ def test_curves_that_a_run_does_not_hold_are_not_compiled(run, curves, asked):
     assert asked == curves
 
 
-# at so large an epsilon the best order is the edge of the range, where moments overflow
-BEYOND = [(SAMPLED, 1e9, CLASSIC_DELTA), (1 * ac.PoissonSubsampled(ac.Gaussian(0.01), 0.5), -1e-3, CLASSIC_EPSILON)]
+# the best order of the first is where moments end and there is no closed form yet, that of the second would cancel
+RARE = 1000 * ac.PoissonSubsampled(ac.Gaussian(20.0), 2.5e-5)
+BEYOND = [(RARE, -14.0, CLASSIC_EPSILON), (100 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.995), -11.5, CLASSIC_EPSILON)]
 
 
 @pytest.mark.parametrize("hard", BEYOND)
@@ -67,11 +70,58 @@ def test_prices_do_not_depend_on_what_was_compiled_before(hard, asked):
 
 
 def test_many_runs_of_which_one_reaches_beyond(asked):
-    runs, given = [SAMPLED, SAMPLED + SCREENED], np.array([1e9, 1.0])
+    runs, given = [RARE, SAMPLED + SCREENED], np.array([2e-3, 1.0])
     together = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS)[:3])
     assert sorted(asked) == ["gaussian_row", "gaussian_row_anywhere", "screening_row"]
     again = np.stack(best_orders(runs, given, CLASSIC_DELTA, *ORDERS)[:3])
     assert np.array_equal(together, again)
+
+
+# a closed form reaches orders at which moments overflow
+@pytest.mark.parametrize(
+    "far", [(SAMPLED, 1e9, CLASSIC_DELTA), (1 * ac.PoissonSubsampled(ac.Gaussian(0.01), 0.5), -1e-3, CLASSIC_EPSILON)]
+)
+def test_far_components_need_no_other_curve(far, asked):
+    found = best(*far)
+    assert asked == ["gaussian_row"]
+    assert np.isfinite(found[:2]).all()
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.08, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("rate", [1e-6, 2.5e-5, 0.003])
+def test_best_orders_are_found_soon(sigma, rate, monkeypatch):
+    """Curves of samples leap up where their rate hides them no more: the best order is often just before."""
+    run = 1000 * ac.PoissonSubsampled(ac.Gaussian(sigma), rate)
+    table, asked, total, polish = rows.table_of(run.entries), [], order_search.total, order_search.polish
+    state = np.array([[1000.0, 0.0, 0.0]])
+    entries = order_search.Entries(table, state, rows.addresses_anywhere(table), 0, 1, 1, 1.0, False)
+    target = order_search.Target(np.log(1e-6), IMPROVED_EPSILON, *ORDERS)
+    first = order_search.first_guess(entries, target)
+    monkeypatch.setattr(order_search, "total", lambda run, b: asked.append(b) or total(run, b))
+    monkeypatch.setattr(order_search, "polish", polish.function)
+    b, curve = order_search.search.function(entries, target, first)
+    assert len(asked) <= 2 * order_search.STEPS
+    nearby = b * np.exp(np.concatenate([np.linspace(-1.0, 1.0, 41), np.linspace(-1e-6, 1e-6, 41)]))
+    least = np.min(epsilon_from_renyi("improved", nearby, run.renyi(1 + nearby), np.log(1e-6)))
+    assert epsilon_from_renyi("improved", np.array([b]), np.array([curve]), np.log(1e-6))[0] <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("b", "mu", "rate"),
+    [(1e-7, 60.0, 0.3), (0.003, 200.0, 1e-9), (0.02, 50.0, 0.01), (0.7, 30.0, 1e-12), (9.0, 8.0, 0.5)],
+)
+def test_derivatives_of_far_components(b, mu, rate):
+    def cumulant(x):
+        rest = mp.mpf(rate)
+        return mp.log((1 - rest) ** (1 + x) + rest ** (1 + x) * mp.exp(x * (1 + x) * mp.mpf(mu) ** 2 / 2))
+
+    with mp.workdps(50):
+        first, second = mp.diff(cumulant, b), mp.diff(cumulant, b, 2)
+        wanted = [cumulant(mp.mpf(b)) / b, b * first - cumulant(mp.mpf(b)), b**2 * second]
+    found = cumulant_apart(b, mu, rate)
+    assert found.value == pytest.approx(float(wanted[0]), rel=1e-13)
+    assert found.first == pytest.approx(float(wanted[1]), rel=2e-3)
+    assert found.second == pytest.approx(float(wanted[2]), rel=1e-6)
 
 
 def test_a_search_beyond_is_made_anew(asked, monkeypatch):
