@@ -1,6 +1,10 @@
-"""Cases of a test of which some are dear, and calls that a test counts."""
+"""Cases of a test of which some are dear, calls that a test counts, and calls in a forked child."""
+
+import os
 
 import pytest
+
+import accountant as ac
 
 
 def audit_after(kept, cases):
@@ -24,3 +28,22 @@ def count_calls(monkeypatch, module, name):
 
     monkeypatch.setattr(module, name, call)
     return calls
+
+
+def in_child(work):
+    """What it returns, or the text of what it raises, in a forked child."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            found = work()
+        except ac.AccountantError as error:
+            found = error
+        finally:
+            os.write(write, str(found).encode())
+            os._exit(0)
+    os.waitpid(child, 0)
+    found = os.read(read, 10_000).decode()
+    os.close(read)
+    os.close(write)
+    return found

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accountant.errors import AccountantError, ParameterError, integer, real, shorten
+from accountant.errors import AccountantError, FilterError, ParameterError, integer, real, shorten
 from accountant.events.curve import as_reals
 from accountant.events.gaussian import GaussianDP
 from accountant.events.zero_concentrated import ZeroConcentratedDP
@@ -47,6 +48,9 @@ class IndividualFilter:
     are exact, and B is spent by any charges that add up to it, of which each is at least B/256. The last of more equal
     shares may be refused, as each may be rounded up by 2^-60 of B.
 
+    It is in the memory of one process: forked children may read it and are refused charges, and it cannot be copied or
+    pickled, as what one spends the other would not know.
+
     Parameters
     ----------
     budget : float
@@ -72,6 +76,20 @@ class IndividualFilter:
         share, exponent = math.frexp(self.budget)
         self.UNITS, self._exponent = int(math.ldexp(share, 61)), exponent - 61
         self.left: Units = np.full(integer("size", size, 0, MOST_ROWS), self.UNITS, np.int64)
+        self._process = os.getpid()
+
+    def __getstate__(self) -> object:
+        """Refuse copies and pickles.
+
+        Raises
+        ------
+        FilterError
+            Always.
+        """
+        raise FilterError(
+            "a copy of this IndividualFilter would not know what the other one spends; accepted: one that is made "
+            "anew, with what its rows have spent (`admit`)"
+        )
 
     # --- charges ---------------------------------------------------------------------------------------
 
@@ -114,6 +132,8 @@ class IndividualFilter:
         ------
         BudgetExceeded
             A row has less left.
+        FilterError
+            This is a forked child of the process that made the filter, which would not know of the charge.
         ParameterError
             A row does not exist or is named twice, or amounts are negative, no numbers, or another number of them.
         """
@@ -121,6 +141,11 @@ class IndividualFilter:
 
     def spend(self, rows: ArrayLike, units: ArrayLike) -> None:
         """As `charge`, in units, which are integers."""
+        if self._process != os.getpid():
+            raise FilterError(
+                f"an IndividualFilter in the memory of process {self._process}, which would not know what is spent "
+                "here; accepted: one that was made in this process"
+            )
         where = self._rows(rows, len(self.left))
         paid = _for_each("charge", _as_units("charge", units), where.size)
         if (paid < 0).any():

@@ -173,7 +173,7 @@ def open_spent(options: RunOptions, server: Server) -> Iterator[ac.Odometer | No
                 f"under {server.event.adjacency}; accepted: another path"
             )
         if before := sum(count for _, count in spent.run):
-            log.warning("%s: %d rounds were released before, and stay charged", path, before)
+            log.warning("%s: rounds released before, which stay charged: %d", path, before)
         yield spent
 
 

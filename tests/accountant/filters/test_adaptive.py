@@ -20,6 +20,7 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.filters.mixture import Mixture, log_worst_share
+from tests.cases import in_child
 
 EPSILONS = [math.log(r) for r in (1.1, 1.3, 1.6, 2.0, 3.0)]
 RATIOS = [Fraction(11, 10), Fraction(13, 10), Fraction(8, 5), Fraction(2), Fraction(3)]
@@ -416,25 +417,6 @@ def test_killed_processes_forget_nothing(tmp_path):
     assert released <= paid <= released + kills
     whole = ac.Filter(1.0, 1e-5)
     assert paid + most(budget, ac.PureDP(0.01)) == most(whole, ac.PureDP(0.01))
-
-
-def in_child(work):
-    """What it returns, or the text of what it raises, in a forked child."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            found = work()
-        except ac.AccountantError as error:
-            found = error
-        finally:
-            os.write(write, str(found).encode())
-            os._exit(0)
-    os.waitpid(child, 0)
-    found = os.read(read, 10_000).decode()
-    os.close(read)
-    os.close(write)
-    return found
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -1,6 +1,9 @@
 """Individual budgets: exact sums, refusals, and what a budget is worth."""
 
+import copy
 import math
+import os
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant import IndividualFilter
-from tests.cases import audit_after
+from tests.cases import audit_after, in_child
 
 # delta = 1e-5
 BUDGETS = [
@@ -189,3 +192,19 @@ def test_the_largest_and_the_least_budget_have_a_price():
     assert IndividualFilter(1e99).guarantee(1e-5).epsilon == pytest.approx(1e99)
     with pytest.raises(ac.BudgetExceeded, match=r"charge above 0\.5 for row 0; accepted: up to the 0\.5"):
         IndividualFilter(0.5, 1).charge([0], math.inf)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_reads_and_spends_nothing():
+    budgets = IndividualFilter(1.0, 2)
+    budgets.charge([0], 0.25)
+    assert "in the memory of process" in in_child(lambda: budgets.charge([0], 0.25))
+    assert in_child(lambda: budgets.remaining.tolist()) == "[0.75, 1.0]"
+    assert in_child(lambda: IndividualFilter(1.0, 2).charge([0], 0.25)) == "None"
+    budgets.charge([0], 0.75)
+
+
+def test_copies_are_refused():
+    for keep in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(ac.FilterError, match=r"accepted: one that is made anew"):
+            keep(IndividualFilter(1.0, 2))
