@@ -217,7 +217,7 @@ def test_rounds_of_a_killed_run_stay_charged(folder, caplog):
     assert not (folder / "out.npz").exists()
     with caplog.at_level(logging.WARNING, "flwr"):
         _, summary = run(folder, Grid(nodes(folder)), options)
-    assert "out.npz.spent: 1 rounds were released before, and stay charged" in caplog.text
+    assert "out.npz.spent: rounds released before, which stay charged: 1" in caplog.text
     assert (summary["clients"], rounds_spent(folder)) == ([3, 3], 3)
 
 
