@@ -14,8 +14,9 @@ from typing import NamedTuple, TypeVar
 
 from accountant.errors import AccountantError, NoGuarantee, OutOfPatience, ToleranceUnreachable
 from accountant.guarantee import Guarantee, interval_of
+from accountant.numerics.decimals import format_up_short
 from accountant.numerics.roots import Interval
-from accountant.patience import Allowance, allow_work, is_counted, rehearse_work, round_up
+from accountant.patience import Allowance, allow_work, is_counted, rehearse_work
 
 __all__ = ["allow_with_advice", "along_rungs", "at_coarser", "by_rungs", "coarser_than"]
 
@@ -185,7 +186,7 @@ class _Trials:
 
     def enough(self, tolerance: float, found: _Trial) -> float:
         """A patience that does where a longer one did, and that a message names."""
-        takes = float(round_up(found.seconds * ABOVE))
+        takes = float(format_up_short(found.seconds * ABOVE))
         while takes < HASTE and self.at(tolerance, takes, takes).error is not None:
             takes *= SURE
         return takes
@@ -279,9 +280,9 @@ def _reword(error: OutOfPatience, takes: float, told: bool, patience: float, bes
     """What it says of the work that is next, and then what all of it takes."""
     said, _, rest = error.args[0].partition(", patience = ")
     otherwise = rest.partition("; otherwise: ")[2].partition("; accepted: patience")[0]
-    accepted = [f"patience = {round_up(takes)} {'or more' if told else 'at least'}"]
+    accepted = [f"patience = {format_up_short(takes)} {'or more' if told else 'at least'}"]
     if best is not None:
         accepted.append(f"tolerance = {best.tolerance:g} or more")
-    whole = f", the whole price about {round_up(takes)} s" if takes < 1e15 else ""
+    whole = f", the whole price about {format_up_short(takes)} s" if takes < 1e15 else ""
     text = f"{said}{whole}, patience = {patience:g}; accepted: {', '.join(accepted)}"
     return f"{text}; otherwise: {otherwise}" if otherwise else text

@@ -18,9 +18,8 @@ from accountant.errors import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.numerics.decimals import format_down, format_up
+from accountant.numerics.decimals import format_down, format_up, format_up_short
 from accountant.numerics.roots import LOGARITHM, narrow
-from accountant.patience import round_up
 
 __all__ = ["FINE", "Bounds", "Tries", "most_economical", "refuse_search", "solve", "solve_near"]
 
@@ -232,7 +231,7 @@ def refuse_search(error: OutOfPatience, count: int, seconds: float) -> OutOfPati
     known = "or more" if count >= TOLD * USUAL else "at least"
     return OutOfPatience(
         f"price {count} of a calibration ends it: with those before, {said}, and the whole search about "
-        f"{round_up(about)} s, patience = {seconds:g}; accepted: patience = {round_up(about)} {known}",
+        f"{format_up_short(about)} s, patience = {seconds:g}; accepted: patience = {format_up_short(about)} {known}",
         about,
     )
 

@@ -152,6 +152,11 @@ def shorten(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def count_of(number: int, noun: str) -> str:
+    """A number of things, in words for a message."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _pieces(value: object) -> Iterator[str]:
     """The representation piece by piece: a file may hold a list whose whole representation fills the memory."""
     if isinstance(value, dict) and type(value).__repr__ is dict.__repr__:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from accountant.errors import OutOfPatience, real
+from accountant.numerics.decimals import format_up_short
 
 __all__ = [
     "OPERATIONS_PER_SECOND",
@@ -23,7 +24,6 @@ __all__ = [
     "allow_work",
     "check_patience",
     "count_done",
-    "count_of",
     "fits",
     "followed_by",
     "foresee",
@@ -33,7 +33,6 @@ __all__ = [
     "rehearse_work",
     "remember",
     "remembered_as",
-    "round_up",
     "share_patience",
     "skip_counting",
     "spend",
@@ -61,6 +60,9 @@ Progress = Callable[[float, float], None]
 Piece = tuple[Hashable, float]
 """What a piece of work makes, None for what no other work makes use of, and its operations."""
 
+Costs = tuple[Hashable, float, float | None]
+"""A piece, and how much would be free; None for what was counted when it was done."""
+
 
 class Allowance:
     """What is left of one price's work, in operations."""
@@ -81,10 +83,29 @@ class Allowance:
         return max(self.seconds - self.taken, 0.0)
 
 
+class Granted:
+    """Whether a result hangs on seconds that were granted, and if so, whether somebody has it already."""
+
+    def __init__(self) -> None:
+        self.asked = self.used = False
+
+
 _current: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 _tally: ContextVar[list[float] | None] = ContextVar("tally", default=None)
-_record: ContextVar[list[tuple[Hashable, float, float]] | None] = ContextVar("record", default=None)
+_record: ContextVar[list[Costs] | None] = ContextVar("record", default=None)
+_granted: ContextVar[Granted | None] = ContextVar("granted", default=None)
 _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def _setting(*values: tuple[ContextVar[Any], object]) -> Iterator[None]:
+    """While the block runs these variables have these values."""
+    tokens = [(variable, variable.set(value)) for variable, value in values]
+    try:
+        yield
+    finally:
+        for variable, token in tokens:
+            variable.reset(token)
 
 
 class allow_work:  # named as what it does: a generator would take quick prices thrice as long
@@ -116,14 +137,9 @@ def rehearse_work(
     seconds: float, pool: float | None = None, tolerance: float | None = None, asked: float | None = None
 ) -> Iterator[Allowance]:
     """As `allow_work`, as if nothing was counted and nobody watched; grants are of the patience that is `asked`."""
-    tokens = _current.set(None), _watcher.set(None)
-    try:
-        with allow_work(seconds, pool, tolerance) as allowance:
-            allowance.asked = seconds if asked is None else asked
-            yield allowance
-    finally:
-        _current.reset(tokens[0])
-        _watcher.reset(tokens[1])
+    with _setting((_current, None), (_watcher, None)), allow_work(seconds, pool, tolerance) as allowance:
+        allowance.asked = seconds if asked is None else asked
+        yield allowance
 
 
 def has_limit() -> bool:
@@ -139,11 +155,8 @@ def is_counted() -> bool:
 @contextmanager
 def skip_counting() -> Iterator[None]:
     """While the block runs nothing is counted: its work is bounded otherwise."""
-    token = _current.set(None)
-    try:
+    with _setting((_current, None)):
         yield
-    finally:
-        _current.reset(token)
 
 
 @contextmanager
@@ -164,24 +177,15 @@ def share_patience(share: float, beside: float = 0.0) -> Iterator[None]:
 def tally_work() -> Iterator[list[float]]:
     """While the block runs work is not refused but added up, in operations, in the only number of the list."""
     tally = [0.0]
-    tokens = _current.set(None), _watcher.set(None), _tally.set(tally), _record.set(None)
-    try:
+    with _setting((_current, None), (_watcher, None), (_tally, tally), (_record, None)):
         yield tally
-    finally:
-        _current.reset(tokens[0])
-        _watcher.reset(tokens[1])
-        _tally.reset(tokens[2])
-        _record.reset(tokens[3])
 
 
 @contextmanager
 def watch_work(progress: Progress) -> Iterator[None]:
     """While the block runs, `progress` is told of all work."""
-    token = _watcher.set(progress)
-    try:
+    with _setting((_watcher, progress)):
         yield
-    finally:
-        _watcher.reset(token)
 
 
 def check_patience(value: object) -> float:
@@ -246,7 +250,8 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
     """Keep the last results of a function whose work is counted: where one is found again, its work counts again.
 
     So what a price may do does not depend on what was asked before; within one price it counts once, and so does
-    whatever it is made of that is remembered itself. Arguments are positional and hashable.
+    whatever it is made of that is remembered itself. What hangs on seconds that were granted is made anew (`grant`).
+    Arguments are positional and hashable.
 
     Parameters
     ----------
@@ -258,19 +263,16 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
 
     def decorate(make: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize=most)
-        def kept(*args: Hashable) -> tuple[R, list[tuple[Hashable, float, float]]]:
-            record: list[tuple[Hashable, float, float]] = []
-            tokens = _tally.set(None), _record.set(record)
-            try:
+        def kept(*args: Hashable) -> tuple[R, list[Costs], Granted]:
+            record: list[Costs] = []
+            granted = Granted()
+            with _setting((_tally, None), (_record, record), (_granted, granted)):
                 made = of_all(*args)
-            finally:
-                _tally.reset(tokens[0])
-                _record.reset(tokens[1])
             own = ((make, args, i) if i else (make, args) for i in range(len(record)))
             pieces = {next(own) if once is None else once: (costs, free) for once, costs, free in record}
             if (allowance := _current.get()) is not None:
                 allowance.known.update(pieces)  # they were counted on the way
-            return made, [(once, *costs) for once, costs in pieces.items()]
+            return made, [(once, *costs) for once, costs in pieces.items()], granted
 
         of_all: Callable[..., R] = make
 
@@ -280,9 +282,16 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
                 raise TypeError(
                     f"{make.__name__} is remembered by its positional arguments, not by {', '.join(kwargs)}"
                 )
-            made, pieces = kept(*args)
-            for once, operations, free in pieces:  # what was free is
-                spend(operations, what, once=once, free=free)
+            made, pieces, granted = kept(*args)
+            if granted.used:
+                made, pieces, granted = kept.__wrapped__(*args)
+            granted.used = granted.asked
+            _note_grant(granted.asked)
+            for once, operations, free in pieces:  # as it was counted when it was made
+                if free is None:
+                    count_done(operations, once)
+                else:
+                    spend(operations, what, once=once, free=free)
             return made
 
         counted.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
@@ -340,10 +349,16 @@ def grant(made: Hashable, share: float) -> float:
     So what is made is the same throughout a price, and depends on nothing but the patience.
     """
     if (allowance := _current.get()) is None:
-        return PATIENCE
-    if made not in allowance.granted:
-        allowance.granted[made] = share * max(allowance.asked - allowance.taken, 0.0)
-    return allowance.granted[made]
+        seconds = PATIENCE
+    else:
+        seconds = allowance.granted.setdefault(made, share * max(allowance.asked - allowance.taken, 0.0))
+    _note_grant(True)
+    return seconds
+
+
+def _note_grant(asked: bool) -> None:
+    if (granted := _granted.get()) is not None:
+        granted.asked |= asked
 
 
 @contextmanager
@@ -360,7 +375,7 @@ def count_done(operations: float, once: Hashable = None) -> None:
     if (tally := _tally.get()) is not None:
         tally[0] += operations
     if (record := _record.get()) is not None:
-        record.append((once, operations, 0.0))
+        record.append((once, operations, None))
     if (allowance := _current.get()) is not None and (once is None or once not in allowance.known):
         allowance.spent += operations
         allowance.known.add(once)
@@ -374,26 +389,12 @@ def fits(operations: float) -> bool:
 
 def _refusal(what: str, needed: float, allowance: Allowance, tolerance: float | None, halves: float) -> str:
     """How long it would take, and what would do."""
-    accepted = [f"patience = {round_up(needed)} or more"]
+    accepted = [f"patience = {format_up_short(needed)} or more"]
     left = allowance.seconds * OPERATIONS_PER_SECOND - allowance.spent
     if tolerance is not None and left > 0:
         asked = tolerance if allowance.tolerance is None else allowance.tolerance
         wide = asked * (1.2 * (needed * OPERATIONS_PER_SECOND - allowance.spent) / left) ** halves
         if wide <= 1.0:
-            accepted.append(f"tolerance = {round_up(wide)} or more")
-    took = f"{round_up(needed)} s" if needed < 1e15 else "longer than anybody waits"
+            accepted.append(f"tolerance = {format_up_short(wide)} or more")
+    took = f"{format_up_short(needed)} s" if needed < 1e15 else "longer than anybody waits"
     return f"{what} would take about {took}, patience = {allowance.seconds:g}; accepted: {', '.join(accepted)}"
-
-
-def count_of(number: int, noun: str) -> str:
-    """A number of things, in words for a message."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def round_up(value: float) -> str:
-    """With two digits, rounded up."""
-    if not 0.0 < value < math.inf:
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    rounded = f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.2g}"
-    return f"{float(rounded):g}" if value < 1e5 else rounded

@@ -18,9 +18,11 @@ from accountant.errors import (
     PlanError,
     ProfileUnavailable,
     ToleranceUnreachable,
+    count_of,
 )
 from accountant.guarantee import Guarantee, format_up
-from accountant.patience import allow_work, check_patience, count_of, round_up, share_patience
+from accountant.numerics.decimals import format_up_short
+from accountant.patience import allow_work, check_patience, share_patience
 from accountant.plan import Plan
 from accountant.plan_lines import UNITS
 from accountant.plan_numbers import INNER, inner_table
@@ -210,7 +212,7 @@ def _refuse_all(refused: dict[str, OutOfPatience], lines: int, patience: float) 
     about = max(error.seconds for error in refused.values())
     return OutOfPatience(
         f"{', '.join(refused)}, out of {count_of(lines, 'line')} that share the patience ({said}), "
-        f"patience = {patience:g}; accepted: patience = {round_up(about)} at least, or --vary for one alone",
+        f"patience = {patience:g}; accepted: patience = {format_up_short(about)} at least, or --vary for one alone",
         about,
     )
 

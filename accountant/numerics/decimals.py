@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["format_down", "format_up"]
+__all__ = ["format_down", "format_up", "format_up_short"]
 
 
 def format_up(value: float, digits: int = 6) -> str:
@@ -19,6 +19,15 @@ def format_down(value: float, digits: int = 6) -> str:
     from decimal import ROUND_FLOOR
 
     return _round(value, digits, ROUND_FLOOR)
+
+
+def format_up_short(value: float) -> str:
+    """With two digits, rounded up."""
+    if not 0.0 < value < math.inf:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    rounded = f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.2g}"
+    return f"{float(rounded):g}" if value < 1e5 else rounded
 
 
 def _round(value: float, digits: int, direction: str) -> str:

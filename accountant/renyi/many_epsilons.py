@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accountant.errors import count_of
 from accountant.events.composition import Composition
 from accountant.numerics.exact import CURVE_ROUNDING
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import count_of, spend
+from accountant.patience import spend
 from accountant.renyi.conversion import log_delta_from_renyi
 from accountant.renyi.route import FEW, nonzero_delta, renyi_delta
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.errors import NoGuarantee, OutOfPatience
+from accountant.errors import NoGuarantee, OutOfPatience, count_of
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import GOLDEN, LEAST, minimise
-from accountant.patience import OPERATIONS_PER_SECOND, count_of, remember, spend
+from accountant.patience import OPERATIONS_PER_SECOND, remember, spend
 from accountant.renyi.conversion import Conversion, epsilon_from_renyi, log_delta_from_renyi
 from accountant.renyi.order_search import CLASSIC_DELTA, CLASSIC_EPSILON, best_orders, search_work
 

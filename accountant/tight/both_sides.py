@@ -15,8 +15,8 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.numerics.decimals import format_up_short
 from accountant.numerics.roots import Interval
-from accountant.patience import round_up
 from accountant.renyi.many_epsilons import deltas_at_many
 from accountant.renyi.route import renyi_epsilon
 from accountant.tight.answers import answer_all, certain_of
@@ -150,7 +150,7 @@ class BothSides:
         if width <= self.tolerance:
             return found
         refusal = ToleranceUnreachable("blocks of several kinds of screening are known no nearer")
-        refusal.found, refusal.wide = found, round_up(width) if width < 1.0 else ""
+        refusal.found, refusal.wide = found, format_up_short(width) if width < 1.0 else ""
         raise refusal
 
 

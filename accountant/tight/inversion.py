@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable, count_of
 from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval, exponentiate
-from accountant.patience import OPERATIONS_PER_SECOND, allow_work, count_done, count_of, fits, spend
+from accountant.patience import OPERATIONS_PER_SECOND, allow_work, count_done, fits, spend
 from accountant.tight.directed_run import Question
 from accountant.tight.inversion_kernels import invert_at, scale_spectrum, transform_run
 from accountant.tight.inversion_plan import Plan, Way, next_guess, plan_for, plan_inversion

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import count_of
 from accountant.events.answers import SAMPLED_GAUSSIAN
 from accountant.events.composition import Composition
 from accountant.events.gaussian import GaussianLike
 from accountant.events.subsampled_gaussian import subsampled_gaussian_curves
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import count_of, fits, spend
+from accountant.patience import fits, spend
 from accountant.renyi.order_search import STEPS
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.directed_run import DEEPEST, Question

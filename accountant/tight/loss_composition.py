@@ -19,12 +19,13 @@ from functools import lru_cache
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import NoGuarantee, OutOfPatience, ParameterError, ToleranceUnreachable, real, shorten
+from accountant.errors import NoGuarantee, OutOfPatience, ParameterError, ToleranceUnreachable, count_of, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.numerics.decimals import format_up_short
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import count_of, fits, foresee, round_up, spend
+from accountant.patience import fits, foresee, spend
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.flat_ends import take_apart
 from accountant.tight.fourier import HockeyStick, Remainder
@@ -338,7 +339,7 @@ def _with_known(error: ToleranceUnreachable, answer: Interval, width: float) -> 
     """The refusal, with the interval that is certified although wider than was asked."""
     said = error.args[0]
     refusal = OutOfPatience(said, error.seconds) if isinstance(error, OutOfPatience) else type(error)(said)
-    refusal.found, refusal.wide = answer, round_up(width) if width < 1.0 else ""
+    refusal.found, refusal.wide = answer, format_up_short(width) if width < 1.0 else ""
     return refusal
 
 

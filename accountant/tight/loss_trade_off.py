@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.adjacency import Direction
-from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable, count_of
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
-from accountant.patience import count_of, spend
+from accountant.patience import spend
 from accountant.tight.fourier import ComposedLoss, HockeyStick
 from accountant.tight.loss_composition import (
     CHOICE,

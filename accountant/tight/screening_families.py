@@ -18,11 +18,11 @@ from functools import lru_cache, partial
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ParameterError, ToleranceUnreachable, real
+from accountant.errors import ParameterError, ToleranceUnreachable, count_of, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.decimals import format_up
-from accountant.patience import count_of, followed_by, spend
+from accountant.patience import followed_by, spend
 from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound

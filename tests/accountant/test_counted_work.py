@@ -19,8 +19,9 @@ from accountant.events.shuffled import grid_pair
 from accountant.events.shuffled_counts import SPREAD, MovedCount, spread
 from accountant.events.sticks import connect
 from accountant.events.tries import Poisson
+from accountant.numerics.decimals import format_up_short
 from accountant.numerics.quadrature import INTEGRAL
-from accountant.patience import allow_work, fits, round_up, spend, tally_work
+from accountant.patience import allow_work, fits, spend, tally_work
 from accountant.renyi import order_search, route
 from accountant.renyi.route import SEARCHED, VALUE
 from accountant.samplers.allocation_pairs import lower_pair, upper_pair
@@ -332,7 +333,7 @@ def test_a_curve_in_many_parts_is_answered_at_the_patience_that_is_named(monkeyp
         ac.curve(run, epsilons, method="renyi", patience=0.2)
     parts = []
     monkeypatch.setattr(route, "_best_together", lambda run, some, conversion: parts.append(some) or -some)
-    ac.curve(run, epsilons, method="renyi", patience=float(round_up(refusal.value.seconds)))
+    ac.curve(run, epsilons, method="renyi", patience=float(format_up_short(refusal.value.seconds)))
     assert len(parts) > 10
 
 
@@ -342,7 +343,7 @@ def test_a_selection_names_a_patience_of_which_its_profile_has_enough():
     with pytest.raises(ac.OutOfPatience, match=r"the profile of one try .*, patience = 0.05;") as refusal:
         ac.epsilon(run, 1e-6, method="renyi", patience=0.05)
     assert refusal.value.seconds > 0.05
-    assert ac.epsilon(run, 1e-6, method="renyi", patience=float(round_up(refusal.value.seconds))).epsilon > 0.28
+    assert ac.epsilon(run, 1e-6, method="renyi", patience=float(format_up_short(refusal.value.seconds))).epsilon > 0.28
 
 
 def test_curves_of_sampled_groups_are_counted():

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import accountant as ac
-from accountant import patience, price
+from accountant import errors, patience, price
 from accountant.adjacency import DIRECTIONS
 from accountant.cli import main
 from accountant.events import screening_groups
+from accountant.numerics.decimals import format_up_short
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.tight import block_answers, clock_blocks, fourier, kind_blocks, screening_blocks
 from accountant.tight.loss_composition import PLANNED
@@ -111,7 +112,7 @@ def test_no_tolerance_is_named_that_was_not_asked():
 def test_a_message_counts_in_words():
     with pytest.raises(ac.OutOfPatience, match=r"^1 characteristic function would take about"):
         tight(FEW_NODES, 1e-5, patience=1e-9)
-    assert [patience.count_of(number, "release") for number in (1, 2)] == ["1 release", "2 releases"]
+    assert [errors.count_of(number, "release") for number in (1, 2)] == ["1 release", "2 releases"]
 
 
 def test_a_cache_does_not_change_what_is_refused():
@@ -553,7 +554,7 @@ def test_blocks_of_all_grids_have_one_game(monkeypatch):
     ("value", "text"), [(301.0, "310"), (12345.0, "13000"), (0.0271, "0.028"), (5.0, "5"), (2.04e7, "2.1e+07")]
 )
 def test_a_number_that_is_rounded_up_is_written_out(value, text):
-    assert patience.round_up(value) == text
+    assert format_up_short(value) == text
 
 
 def test_games_of_all_blocks_are_known_before_the_first_is_played():
@@ -591,3 +592,38 @@ def test_an_allowance_counts_where_it_is_entered():
             assert own.left == 1.0
             patience.spend(1e8, "something")
         assert not patience.has_limit()
+
+
+def test_what_was_counted_when_it_was_done_is_not_refused_where_it_is_remembered():
+    """It ended a price with little patience, which a first price of the same had not."""
+
+    @patience.remember("work that is done", 4)
+    def make(number):
+        patience.spend(0.1 * patience.OPERATIONS_PER_SECOND, "work")
+        patience.count_done(number * patience.OPERATIONS_PER_SECOND, once=("done", number))
+        return number
+
+    for _ in range(2):
+        with patience.allow_work(0.5) as allowance:
+            assert make(1.0) == 1.0
+            assert allowance.taken == pytest.approx(1.1)
+            with pytest.raises(ac.OutOfPatience):
+                patience.spend(1.0, "more work")
+
+
+def test_what_hangs_on_granted_seconds_is_made_anew():
+    """A result with little patience stood for whoever had more."""
+
+    @patience.remember("inner work", 4)
+    def make_inner(number):
+        return number * patience.grant("inner", 0.5)
+
+    @patience.remember("outer work", 4)
+    def make(number):
+        patience.spend(0.1 * patience.OPERATIONS_PER_SECOND, "work")
+        return make_inner(number)
+
+    for seconds in (1.0, 3.0, 1.0, 5.0):
+        with patience.allow_work(seconds) as allowance:
+            assert make(2.0) == pytest.approx(seconds - 0.1)
+            assert allowance.taken == pytest.approx(0.1)
