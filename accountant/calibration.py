@@ -21,7 +21,7 @@ from accountant.events.event import Event
 from accountant.numerics.decimals import format_down, format_up, format_up_short
 from accountant.numerics.roots import LOGARITHM, narrow
 
-__all__ = ["FINE", "Bounds", "Tries", "most_economical", "refuse_search", "solve", "solve_near"]
+__all__ = ["FINE", "USUAL", "Bounds", "Tries", "most_economical", "refuse_search", "solve", "solve_near"]
 
 NEARBY, DISTANT, APART = 1.1, 2.0, 1.5
 """Ratio of the first two values that are looked at beside a good guess, and beside one whose cost is farther from the

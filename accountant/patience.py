@@ -69,6 +69,7 @@ class Allowance:
 
     def __init__(self, seconds: float, pool: float | None = None, tolerance: float | None = None) -> None:
         self.seconds, self.asked, self.spent, self.pool, self.tolerance = seconds, seconds, 0.0, pool, tolerance
+        self.each: float | None = None  # seconds of which one of many prices may be granted a share
         self.known: set[Hashable] = set()
         self.granted: dict[Hashable, float] = {}
 
@@ -279,9 +280,7 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
         @wraps(make)
         def counted(*args: P.args, **kwargs: P.kwargs) -> R:
             if kwargs:
-                raise TypeError(
-                    f"{make.__name__} is remembered by its positional arguments, not by {', '.join(kwargs)}"
-                )
+                raise TypeError(f"{make.__name__} is remembered by positional arguments, not by {', '.join(kwargs)}")
             made, pieces, granted = kept(*args)
             if granted.used:
                 made, pieces, granted = kept.__wrapped__(*args)
@@ -346,14 +345,14 @@ def followed_by(later: Callable[[], float]) -> Iterator[None]:
 def grant(made: Hashable, share: float) -> float:
     """Seconds that work may take which is bounded by itself: a share of what is left, the first time that it is asked.
 
-    So what is made is the same throughout a price, and depends on nothing but the patience.
+    So what is made is the same throughout a price, and depends on nothing but the patience. Of several prices together
+    all get as much, or the later ones would be dearer.
     """
-    if (allowance := _current.get()) is None:
-        seconds = PATIENCE
-    else:
-        seconds = allowance.granted.setdefault(made, share * max(allowance.asked - allowance.taken, 0.0))
     _note_grant(True)
-    return seconds
+    if (allowance := _current.get()) is None:
+        return PATIENCE
+    left = max(allowance.asked - allowance.taken, 0.0) if allowance.each is None else allowance.each
+    return allowance.granted.setdefault(made, share * left)
 
 
 def _note_grant(asked: bool) -> None:

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from accountant.advice import along_rungs, coarser_than
-from accountant.calibration import FINE, Bounds, Tries, most_economical, refuse_search, solve, solve_near
+from accountant.calibration import FINE, USUAL, Bounds, Tries, most_economical, refuse_search, solve, solve_near
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -143,7 +143,8 @@ def calibrate(
         risk, goal = _risk(target, given, {"method": route, "tolerance": width})
         meet = partial(search.anywhere, lambda x: risk(tries(x)), goal, slack=width, fine=width / 1000)
     seconds = check_patience(patience)
-    with allow_work(seconds, pool_of(seconds)):
+    with allow_work(seconds, pool_of(seconds)) as work:
+        work.each = work.seconds / USUAL
         try:
             found = meet()
         except OutOfPatience as error:

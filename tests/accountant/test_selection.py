@@ -464,3 +464,14 @@ def test_votes_that_were_cast_are_not_tried():
     lost = [NormalDist().cdf(-gap / (2.0 * 2**0.5)) for gap in (8.0, 6.0)]
     first, second = ((1 - each) * 0.1 / (1 - 0.9 * (1 - each)) for each in lost)
     assert first - math.exp(0.0383) * second > 0.09
+
+
+@pytest.mark.parametrize("method", ["renyi", "auto"])
+def test_a_calibration_grants_all_its_prices_as_much(method):
+    """Later prices were granted less, and were dearer: "the cost is not monotone", with the usual patience."""
+
+    def make(sigma):
+        return 1 * ac.Selection(20 * ac.PoissonSubsampled(ac.Gaussian(sigma), 0.01), ac.Geometric(5.0))
+
+    sigma = ac.calibrate(make, epsilon=1.0, delta=1e-6, method=method)
+    assert 0.98 < ac.epsilon(make(sigma), 1e-6).epsilon <= 1.0
