@@ -23,12 +23,11 @@ from accountant.numerics.roots import LOGARITHM, narrow
 
 __all__ = ["FINE", "USUAL", "Bounds", "Tries", "most_economical", "refuse_search", "solve", "solve_near"]
 
-NEARBY, DISTANT, APART = 1.1, 2.0, 1.5
-"""Ratio of the first two values that are looked at beside a good guess, and beside one whose cost is farther from the
-target in its logarithm."""
+NEARBY, DISTANT, FARTHEST = 1.1, 2.0, 1e6
+"""Least and largest ratio of the first two values that are looked at beside a guess, and largest of one to the next."""
 
-FARTHEST = 1e6
-"""Largest ratio of one value there to the next: it is squared at each."""
+BEYOND, CLOSEST = 0.1, 1.02
+"""Share of the way to the target by which the next value aims beyond it, and least ratio, which is squared at each."""
 
 STARTS = 30
 """Powers of 2 by which a start is multiplied, and divided, until the cost can be evaluated."""
@@ -161,7 +160,8 @@ def solve_near(
         return math.log(max(seen[x], 1e-300))
 
     x, rises = guess
-    first, ratio, outside = at(x) <= 0.0, NEARBY if abs(at(x)) < APART else DISTANT, math.nan
+    first, outside, least = at(x) <= 0.0, math.nan, CLOSEST
+    ratio = min(max(NEARBY, math.exp(min(0.5 * abs(at(x)), 1.0))), DISTANT)  # most costs rise or fall no faster
     while True:
         # halve, on a log scale, towards the first value that is refused
         away = x * ratio ** (rises if first else -rises) if math.isnan(outside) else math.sqrt(x) * math.sqrt(outside)
@@ -181,7 +181,8 @@ def solve_near(
             continue
         if met != first:
             break
-        x, ratio = away, min(ratio**2, FARTHEST)
+        aim = (1.0 + BEYOND) * at(away) / (at(away) - at(x)) * math.log(away / x) if at(away) != at(x) else math.inf
+        x, least, ratio = away, least**2, min(max(math.exp(min(abs(aim), 3.0 * math.log(ratio))), least), FARTHEST)
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets

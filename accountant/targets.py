@@ -31,6 +31,7 @@ from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import pool_of
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
+from accountant.tight.bounded_answers import skip_lower_ends
 
 __all__ = ["calibrate"]
 
@@ -146,7 +147,8 @@ def calibrate(
     with allow_work(seconds, pool_of(seconds)) as work:
         work.each = work.seconds / USUAL
         try:
-            found = meet()
+            with skip_lower_ends():
+                found = meet()
         except OutOfPatience as error:
             raise refuse_search(error, tries.count, seconds) from None
     return int(found) if integer else found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +18,20 @@ from accountant.tight.answers import Answers
 from accountant.tight.curve_pairs import KnownByCurve
 from accountant.tight.trade_off import BetweenTradeOffs, TradeOff
 
-__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below", "say_between_bounds"]
+__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below", "say_between_bounds", "skip_lower_ends"]
+
+
+_skips = ContextVar("skips", default=False)
+
+
+@contextmanager
+def skip_lower_ends() -> Iterator[None]:
+    """While the block runs lower ends that take work of their own are 0: whoever searches a price needs none."""
+    token = _skips.set(True)
+    try:
+        yield
+    finally:
+        _skips.reset(token)
 
 
 class Priced(Protocol):
@@ -98,6 +112,8 @@ class BoundedAnswers:
         found, make = self.above.epsilon(delta), self.make_below
         if make is None:
             return found
+        if _skips.get():
+            return Interval(0.0, found.upper)
         aim = found.upper if self.alone else None
         return Interval(min(lower_of(lambda: make(aim).epsilon(delta).lower or 0.0), found.upper), found.upper)
 
