@@ -68,7 +68,6 @@ FAR = 15.0
 ORDER_SHARES = 0.03, 0.1, 0.3, 1.0, 3.0, 10.0
 """The same of the game of one order, of which less is lost; the next where it takes too long."""
 
-
 COARSEST = 0.01
 """The tolerance for which games are played where a larger one is asked: one of delta is far less in epsilon."""
 
@@ -342,11 +341,12 @@ class _Search:
     def plan(self, games: Games) -> Plan:
         """How they are cut; each of the same games has the fineness by which it gains most."""
         (clocks, alone), tolerance = games, min(self.aim.tolerance, COARSEST)
+        beside = sum(self.aim.block((kind.event, kind.times)).work()[1] for kind in alone)
         held = [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
         known = self.known.setdefault(frozenset(held), {each: [] for each in held})
         for clock, each in zip(clocks, held, strict=True):
             known[each] += _choices(size_clock(clock, self.aim.order, self.log_delta), tolerance)
-        choices, plans, most = [known[each] for each in held], list[Plan](), self.most
+        choices, plans, most = [known[each] for each in held], list[Plan](), _most_work(self.below + beside)
         for plan in _plans(choices, alone, most):
             plans.append(plan)
             if self.does(plan):

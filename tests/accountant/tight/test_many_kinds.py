@@ -136,3 +136,36 @@ def test_a_thousand_kinds_keep_patience_for_a_lower_end():
     run = ac.Composition((S(40.0 + 0.05 * k, 28.0 + k % 5, 60), 50) for k in range(1000))
     found, renyi = ac.epsilon(run, 1e-5, patience=3.5), ac.epsilon(run, 1e-5, method="renyi")
     assert 0.96 * found.epsilon <= found.lower <= found.epsilon < renyi.epsilon
+
+
+def of_rates(*kinds):
+    return [(P(S(sigma, 210, 300), rate), times) for times, sigma, rate in kinds]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "delta"),
+    audit_after(
+        1,
+        [
+            (
+                [
+                    (S(sigma, 133, 300), times)
+                    for times, sigma in ((517, 240), (56, 81), (511, 86), (14, 182), (1417, 163))
+                ],
+                5e-7,
+            ),
+            (
+                of_rates(
+                    (187, 41.4, 0.34), (1698, 87.1, 0.199), (57, 95.8, 0.225), (5701, 144, 0.033), (14, 119, 0.311)
+                )
+                + of_rates((256, 34.7, 0.274), (13, 54.4, 0.476), (24, 70.6, 0.083)),
+                9e-7,
+            ),
+        ],
+    ),
+)
+def test_kinds_that_have_no_clock_are_counted_beside_the_games(kinds, delta):
+    """Games on clocks took what their blocks need: patience ended with the Rényi price, and nothing below it."""
+    found = ac.epsilon(ac.Composition(kinds), delta)
+    assert found.method == "tight"
+    assert found.epsilon - found.lower <= 0.01 * found.epsilon
