@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from accountant.errors import OutOfPatience
 from accountant.events.event import Event
-from accountant.patience import followed_by
+from accountant.patience import followed_by, share_patience
 from accountant.tight.mixed_game import moves_of
 from accountant.tight.screening_blocks import Aim, Cut, cut_in_one, cut_in_several, foresee_blocks, unsized_work
 
@@ -19,7 +20,11 @@ GROUP_MOVES = (4000, 4000), (60_000, 4000), (60_000, 60_000)
 next one is tried where the one before was not enough."""
 
 CUT_SHARE = 0.4
-"""Share of what is left of patience, where true-positive rates are asked, of longer blocks."""
+"""Share of what is left of patience, where true-positive rates are asked or one block takes too long, of longer blocks
+than the shortest."""
+
+ONE_SHARE = 0.7
+"""The same of one block of many screenings: they are to be composed with all others."""
 
 Kind = tuple[tuple[Event, int], Cut]
 """All screenings of one kind, and the same as blocks."""
@@ -34,10 +39,23 @@ def cut_kinds(families: Sequence[tuple[Event, int]], aim: Aim) -> list[Kind]:
         cut = cut_in_several(event, count, aim) if count >= MANY else None
         if cut is None and len(families) > 1:
             with followed_by(lambda: unsized_work(count for _, count in families)):
-                cut = cut_in_one(event, count, aim)
+                cut = _cut_in_one_or_nearest(event, count, aim)
         if cut is not None:
             found.append(((event, count), cut))
     return sorted(found, key=lambda each: each[1].gap, reverse=True)
+
+
+def _cut_in_one_or_nearest(event: Event, count: int, aim: Aim) -> Cut:
+    """One block; where that takes too long the nearest of shorter ones, though not as near as is asked."""
+    if count < MANY:
+        return cut_in_one(event, count, aim)
+    try:
+        with share_patience(ONE_SHARE):
+            return cut_in_one(event, count, aim)
+    except OutOfPatience:
+        if (nearest := cut_in_several(event, count, aim, CUT_SHARE)) is None:
+            raise
+        return nearest
 
 
 def cuts_for_rates(families: Sequence[tuple[Event, int]], aim: Aim) -> list[Cut]:
