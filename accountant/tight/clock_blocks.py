@@ -8,20 +8,20 @@ kind last; where steps are too many for that, one pair of each kind all the time
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import OutOfPatience
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, foresee, spend
 from accountant.tight.clock_game import (
     ClockSetup,
-    Cut,
-    Sized,
     play_on_clock,
     set_clock,
     size_clock,
@@ -29,9 +29,19 @@ from accountant.tight.clock_game import (
 from accountant.tight.clock_ladders import OWN_FINENESS, SPREADS, Spread, find_clocks
 from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
+from accountant.tight.clock_plans import Choice, Games, Plan, choices_of, plans_of, use_rest
 from accountant.tight.clock_references import Clock, Kind, find_kinds
 from accountant.tight.game_value import GameValue, PlayedGame
-from accountant.tight.screening_blocks import Aim, SamePair, divergence_of_pairs, log_of_sum
+from accountant.tight.kind_blocks import CUT_SHARE, MANY
+from accountant.tight.screening_blocks import (
+    Aim,
+    SamePair,
+    ScreeningBlock,
+    cut_in_several,
+    divergence_of_pairs,
+    log_of_sum,
+)
+from accountant.tight.screening_blocks import Cut as LoneBlocks
 
 __all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
 
@@ -40,27 +50,22 @@ Entries = Sequence[tuple[Event, int]]
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-SPARE, COMPOSED, LEAST_ROOT = 5e8, 5e4, 300.0
-"""The same that is left for laws and for composing, and for composing pairs that are played all the time, by kind
-and by the root of all screenings, which counts as so many at least."""
+SPARE, EACH, COMPOSED, LEAST_ROOT = 5e8, 1.5e7, 5e4, 300.0
+"""The same that is left for laws and for composing, and for each kind; and for composing pairs that are played all the
+time, by kind and by the root of all screenings, which counts as so many at least."""
 
-GRID_SHARES = 0.3, 0.1, 0.03, 0.01, 0.003
-"""Shares of the tolerance that the grids of games on clocks may add to the variance of every step."""
+LONE_SHARE, LONE_ROOM = 0.2, 0.2
+"""Share of the work of all games up to which a kind that has none is one block, and of the room that shorter ones may
+lose."""
 
 FINENESS = 1.0, 1.6, 2.5, 4.0
 """By how much closer references are than they are at least."""
-
-APART_LOSS = 0.7
-"""Steps of its costliest screening that a game, or a kind that has none, costs by being apart from others, about."""
 
 LEAST_APART = 0.1
 """Share of what is lost that this is at least where wider spreads of kinds are tried."""
 
 ENOUGH = 0.6
 """Share of the room that games on clocks may lose, about."""
-
-WEIGHTS = 10.0 ** np.linspace(3.0, -4.0, 85)
-"""Of all work that there is patience for, against what games lose, by which it is shared among them."""
 
 FAR = 15.0
 """Nats below delta of what all screenings may add by pairs that are left out."""
@@ -217,35 +222,6 @@ class ClockRun(NamedTuple):
         return found
 
 
-class Plan(NamedTuple):
-    """Games, each of its own fineness: how each is cut, what all take, and the divergence that is lost, about."""
-
-    sized: list[Sized]
-    cuts: list[Cut]
-    alone: list[Kind]
-
-    @property
-    def work(self) -> float:
-        return sum(cut.work for cut in self.cuts)
-
-    @property
-    def apart(self) -> float:
-        """What is lost by several games; one by itself loses nothing for being a block."""
-        steps = [each.costliest for each in self.sized] + [kind.cost for kind in self.alone]
-        return APART_LOSS * (sum(steps) - max(steps))
-
-    @property
-    def lost(self) -> float:
-        return self.apart + sum(cut.lost for cut in self.cuts)
-
-
-Games = tuple[list[Clock], list[Kind]]
-"""Clocks, and kinds that have none."""
-
-Choice = tuple[Sized, Cut]
-"""A game of some fineness, and how it is cut."""
-
-
 def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
     """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock.
 
@@ -261,10 +237,11 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     if not first[0]:
         return None
     ordered, in_order = _order(*first, aim, log_delta)
-    below = (
+    below = EACH * len(kinds) + (
         ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * max(math.sqrt(steps), LEAST_ROOT)
     )
-    plan = _plan(kinds, first, aim, log_delta, below)
+    search = _Search(aim, log_delta, below)
+    plan = _plan(search, kinds, first)
     if plan.lost > most_lost:
         return None
     law = sum(law_work(each.clock, cut.blocks, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True))
@@ -272,7 +249,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
         return None
     spend(law, BEGUN)
     setups = [set_clock(each, cut, aim.order, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True)]
-    blocks: Entries = [(aim.block((kind.event, kind.times)), 1) for kind in plan.alone]
+    blocks = [block for kind in plan.alone for block in search.blocks_of(kind).blocks]
     return ClockRun(families[0][0], setups, blocks, ordered, in_order, sum(each.clock.lost for each in plan.sized))
 
 
@@ -290,16 +267,16 @@ def _same_work(ordered: Ordered) -> float:
     return same_work(len(ordered.kinds), ordered.steps)
 
 
-def _plan(kinds: Sequence[Kind], first: Games, aim: Aim, log_delta: float, below: float) -> Plan:
+def _plan(search: _Search, kinds: Sequence[Kind], first: Games) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
-    search, best, wide = _Search(aim, log_delta, below), None, SPREADS[0]
+    best, wide, taken = None, SPREADS[0], first
     for spread in SPREADS:
         games = first if spread == SPREADS[0] else search.refer(kinds, FINENESS[0], spread)
         if games is None:
             break
         plan = search.plan(games)
         if best is None or plan.lost < best.lost:
-            best, wide = plan, spread
+            best, wide, taken = plan, spread, games
         if search.does(best) or plan.lost > best.lost or best.apart <= LEAST_APART * best.lost:
             break
     assert best is not None
@@ -307,8 +284,9 @@ def _plan(kinds: Sequence[Kind], first: Games, aim: Aim, log_delta: float, below
         if search.does(best) or (games := search.refer(kinds, fineness, wide)) is None:
             break
         plan = search.plan(games)
-        best = best if best.work <= search.most and best.lost <= plan.lost else plan
-    return best
+        if not (best.work <= search.most_beside(best.alone) and best.lost <= plan.lost):
+            best, taken = plan, games
+    return best if best.work <= search.most_beside(best.alone) else search.plan(taken)
 
 
 class _Search:
@@ -317,10 +295,28 @@ class _Search:
     def __init__(self, aim: Aim, log_delta: float, below: float) -> None:
         self.aim, self.log_delta, self.below = aim, log_delta, below
         self.known: dict[frozenset[frozenset[int]], dict[frozenset[int], list[Choice]]] = {}
+        self.lone: dict[int, LoneBlocks] = {}
 
     @property
     def most(self) -> float:
         return _most_work(self.below)
+
+    def most_beside(self, alone: Sequence[Kind]) -> float:
+        """The same beside the blocks of kinds that share no game."""
+        blocks = [block for kind in alone for block, _ in self.blocks_of(kind).blocks]
+        games = dict(block.work() for block in blocks if isinstance(block, ScreeningBlock))
+        return _most_work(self.below + math.fsum(games.values()))
+
+    def blocks_of(self, kind: Kind) -> LoneBlocks:
+        """Such a kind as one block, or, where that takes long, as shorter ones."""
+        if id(kind) not in self.lone:
+            block, shorter = self.aim.block((kind.event, kind.times)), None
+            if kind.times >= MANY and block.work()[1] > LONE_SHARE * self.most:
+                near = self.aim._replace(room=LONE_ROOM * self.aim.room)
+                with suppress(OutOfPatience):
+                    shorter = cut_in_several(kind.event, kind.times, near, CUT_SHARE)
+            self.lone[id(kind)] = shorter or LoneBlocks([(block, 1)], 0.0)
+        return self.lone[id(kind)]
 
     def does(self, plan: Plan) -> bool:
         """Whether that is near enough."""
@@ -341,17 +337,17 @@ class _Search:
     def plan(self, games: Games) -> Plan:
         """How they are cut; each of the same games has the fineness by which it gains most."""
         (clocks, alone), tolerance = games, min(self.aim.tolerance, COARSEST)
-        beside = sum(self.aim.block((kind.event, kind.times)).work()[1] for kind in alone)
         held = [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
         known = self.known.setdefault(frozenset(held), {each: [] for each in held})
         for clock, each in zip(clocks, held, strict=True):
-            known[each] += _choices(size_clock(clock, self.aim.order, self.log_delta), tolerance)
-        choices, plans, most = [known[each] for each in held], list[Plan](), _most_work(self.below + beside)
-        for plan in _plans(choices, alone, most):
+            known[each] += choices_of(size_clock(clock, self.aim.order, self.log_delta), tolerance)
+        choices, plans, most = [known[each] for each in held], list[Plan](), self.most_beside(alone)
+        gap = math.fsum(self.blocks_of(kind).gap for kind in alone)
+        for plan in plans_of(choices, alone, gap, most):
             plans.append(plan)
             if self.does(plan):
                 return plan
-        return _use_rest(plans[-1], choices, most)
+        return use_rest(plans[-1], choices, most)
 
 
 def _pairs_of(kinds: Sequence[Kind]) -> int:
@@ -361,40 +357,3 @@ def _pairs_of(kinds: Sequence[Kind]) -> int:
 def _most_work(below: float) -> float:
     """Of all games on clocks, beside so much for what is below."""
     return next((each for each in MOST_WORK if fits(each + below + SPARE)), MOST_WORK[-1])
-
-
-def _use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
-    """The same with what is left of that work: the game that gains most by it is played more nearly, then others."""
-    picked = list(zip(plan.sized, plan.cuts, strict=True))
-    while picked:
-        rest, gains = most - sum(cut.work for _, cut in picked), list[tuple[float, int, Choice]]()
-        for i, each in enumerate(choices):
-            held = [choice for choice in each if choice[1].work <= picked[i][1].work + rest]
-            best = min(held, key=lambda choice: choice[1].lost, default=picked[i])
-            gains.append((picked[i][1].lost - best[1].lost, i, best))
-        gained, i, best = max(gains, key=lambda gain: gain[0])
-        if not gained > 0.0:
-            break
-        picked[i] = best
-    return plan._replace(sized=[sized for sized, _ in picked], cuts=[cut for _, cut in picked])
-
-
-def _choices(sized: Sized, tolerance: float) -> list[Choice]:
-    """Grids and numbers of blocks of a game."""
-    shares = [share * tolerance for share in GRID_SHARES]
-    return [(sized, cut) for blocks in sized.numbers() for cut in sized.cuts(blocks, shares)]
-
-
-def _plans(choices: list[list[Choice]], alone: list[Kind], most: float) -> Iterator[Plan]:
-    """Games that lose less and less, up to that work: where it gains most it is taken first."""
-    lost, work = ([np.array([getattr(cut, name) for _, cut in each]) for each in choices] for name in ("lost", "work"))
-    first = sum(float(np.max(each)) for each in lost) / most
-    for weight in WEIGHTS:
-        picked = [
-            each[int(np.argmin(gone + weight * first * taken))]
-            for each, gone, taken in zip(choices, lost, work, strict=True)
-        ]
-        plan = Plan([sized for sized, _ in picked], [cut for _, cut in picked], alone)
-        if plan.work > most and weight < WEIGHTS[0]:
-            return
-        yield plan
