@@ -57,7 +57,8 @@ from accountant.tight.vote_blocks import votes_as_blocks
 __all__ = ["answers_of"]
 
 SOME_KINDS = 3
-"""Kinds from which on games on clocks are tried first where some have many screenings."""
+"""Kinds from which on games on clocks are tried first for an epsilon where some have many screenings: of two those that
+count both are sooner done. A delta needs them nearer, and clocks are tried first for two kinds, too."""
 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
@@ -162,7 +163,8 @@ class Blocks:
             except ToleranceUnreachable as error:
                 refusals.append(error)
         many = len(self.families) >= MANY_KINDS
-        if many or (len(self.families) >= SOME_KINDS and max(count for _, count in self.families) >= MANY):
+        some = several and (not between or len(self.families) >= SOME_KINDS)
+        if many or (some and max(count for _, count in self.families) >= MANY):
             try:
                 if (known := self._ask_clocks(aim, delta, ask, math.inf if many else CLOCKS_LOSE * room)) is not None:
                     return known
