@@ -24,9 +24,10 @@ from accountant.events.event import Event
 from accountant.events.priced import PricedAlone
 from accountant.guarantee import BETWEEN_BOUNDS, Guarantee, interval_of
 from accountant.numerics.roots import Interval
-from accountant.patience import PATIENCE, allow_work, check_patience
+from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.block_rates import MANY_KINDS
 from accountant.tight.bounded_answers import say_between_bounds
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.curve_pairs import noise_below
@@ -46,6 +47,10 @@ ROUTES = ("renyi", "tight", "auto")
 
 CHEAP_EVENTS = 16
 """Distinct events of which `auto` asks each for a lower bound of its own, where the tight route has no price."""
+
+FINE_SHARE = 0.6
+"""Share of the patience that `auto` has for a delta of several kinds of screening at the tolerance that is asked; the
+rest is for coarser ones."""
 
 
 def choose_route(method: object, conversion: object) -> tuple[str, Conversion]:
@@ -314,7 +319,10 @@ def delta(
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         try:
-            tight = certified(width) if route == "tight" else by_rungs(certified, width, "delta")
+            # blocks of several kinds of screening may take all patience, and coarser ones know a bound
+            several = route == "auto" and 1 < sum(bool(event.family) for event in composition.entries) < MANY_KINDS
+            with share_patience(FINE_SHARE if several else 1.0):
+                tight = certified(width) if route == "tight" else by_rungs(certified, width, "delta")
         except (ProfileUnavailable, ToleranceUnreachable) as error:
             if route == "tight":
                 raise

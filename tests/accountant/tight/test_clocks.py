@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.errors import OutOfPatience, ToleranceUnreachable
-from accountant.tight import block_answers, clock_blocks, clock_game, clock_ladders, clock_laws, clock_references
+from accountant.tight import (
+    block_answers,
+    clock_blocks,
+    clock_game,
+    clock_ladders,
+    clock_laws,
+    clock_plans,
+    clock_references,
+)
 from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_ladders import Spread, find_clocks
@@ -310,18 +318,18 @@ def two_games():
     for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
         (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
         sized.append(size_clock(clock, 3.0, math.log(1e-5)))
-    return sized, [clock_blocks._choices(each, 0.01) for each in sized]
+    return sized, [clock_plans.choices_of(each, 0.01) for each in sized]
 
 
 @pytest.mark.parametrize("most", [1e9, 1e8, 1e7])
 def test_work_is_shared_where_it_gains_most(most):
     """No other grids and blocks of the same games take no more work and lose less."""
     sized, choices = two_games()
-    plans = list(clock_blocks._plans(choices, [], most))
+    plans = list(clock_plans.plans_of(choices, [], 0.0, most))
     assert all(plan.work <= most for plan in plans[1:])
     assert all(one.lost >= other.lost for one, other in pairwise(plans))
     for plan in plans[-1:]:
-        others = (clock_blocks.Plan(sized, [cut for _, cut in each], []) for each in product(*choices))
+        others = (clock_plans.Plan(sized, [cut for _, cut in each], [], 0.0) for each in product(*choices))
         assert not any(other.work <= plan.work and other.lost < plan.lost * (1 - 1e-12) for other in others)
     for each, cut in zip(sized, plans[-1].cuts, strict=True):
         setup = set_clock(each, cut, 3.0, math.log(1e-5))
@@ -334,8 +342,8 @@ def test_work_is_shared_where_it_gains_most(most):
 def test_what_is_left_of_work_is_used(most):
     """Between two plans of one weight there are others; no game could be played more nearly with what is left."""
     _, choices = two_games()
-    *_, last = clock_blocks._plans(choices, [], most)
-    found = clock_blocks._use_rest(last, choices, most)
+    *_, last = clock_plans.plans_of(choices, [], 0.0, most)
+    found = clock_plans.use_rest(last, choices, most)
     assert found.work <= most
     assert found.lost <= last.lost
     assert found.sized == last.sized

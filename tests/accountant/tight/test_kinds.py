@@ -208,6 +208,36 @@ def test_two_rounds_of_private_knn():
     assert screenings.lower < tight(4000 * costlier, 1e-5).epsilon
 
 
+@pytest.mark.parametrize(
+    ("run", "epsilon", "most"),
+    audit_after(
+        1,
+        [
+            (
+                62 * P(S(17.4, 56, 80), 0.246) + 408 * P(S(15.3, 56, 80), 0.031) + 2491 * P(S(17.1, 56, 80), 0.189),
+                1.14,
+                0.05,
+            ),
+            (5123 * P(S(10.34, 28, 40), 0.043) + 68 * P(S(4.0, 28, 40), 0.074), 0.578, 0.05),
+            (
+                7087 * P(S(10.4, 28, 40), 0.09) + 50 * P(S(13.8, 28, 40), 0.08) + 1439 * P(S(6.0, 28, 40), 0.16),
+                3.7,
+                0.12,
+            ),
+            (5620 * S(42.35, 140, 300) + 433 * S(77.11, 140, 300), 7.84, 0.12),
+        ],
+    ),
+)
+def test_blocks_certify_a_delta_before_patience_ends_with_games(run, epsilon, most):
+    """Games of a whole kind were refused, and with them what shorter blocks know: deltas up to 30 times too large."""
+    found = ac.delta(run, epsilon)
+    assert found.method == "tight"
+    assert (1 - most) * found.delta <= found.lower
+    assert found.delta < 0.6 * ac.delta(run, epsilon, method="renyi").delta
+    # epsilon is known by other blocks
+    assert ac.epsilon(run, 1.02 * found.delta).lower <= epsilon <= ac.epsilon(run, 0.98 * found.lower).epsilon
+
+
 def test_a_delta_of_two_rounds_is_certified():
     """The game that counts both kinds takes too long: the Rényi price, three times what is true, was all there was."""
     run, epsilon = 1000 * S(85.0, 210.0, 300) + 1000 * S(60.0, 210.0, 300), 1.449
