@@ -182,7 +182,8 @@ def solve_near(
         if met != first:
             break
         aim = (1.0 + BEYOND) * at(away) / (at(away) - at(x)) * math.log(away / x) if at(away) != at(x) else math.inf
-        x, least, ratio = away, least**2, min(max(math.exp(min(abs(aim), 3.0 * math.log(ratio))), least), FARTHEST)
+        ratio = min(max(math.exp(min(abs(aim), 3.0 * math.log(ratio))), least), FARTHEST)
+        x, least = away, min(least**2, FARTHEST)
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
