@@ -161,7 +161,7 @@ def solve_near(
 
     x, rises = guess
     first, outside, least = at(x) <= 0.0, math.nan, CLOSEST
-    ratio = min(max(NEARBY, math.exp(min(0.5 * abs(at(x)), 1.0))), DISTANT)  # most costs rise or fall no faster
+    ratio = min(max(NEARBY, math.exp(0.5 * abs(at(x)))), DISTANT)  # most costs rise or fall no faster
     while True:
         # halve, on a log scale, towards the first value that is refused
         away = x * ratio ** (rises if first else -rises) if math.isnan(outside) else math.sqrt(x) * math.sqrt(outside)
@@ -181,7 +181,8 @@ def solve_near(
             continue
         if met != first:
             break
-        aim = (1.0 + BEYOND) * at(away) / (at(away) - at(x)) * math.log(away / x) if at(away) != at(x) else math.inf
+        change = at(away) - at(x)
+        aim = (1.0 + BEYOND) * at(away) / change * math.log(away / x) if 0.0 < abs(change) < math.inf else math.inf
         ratio = min(max(math.exp(min(abs(aim), 3.0 * math.log(ratio))), least), FARTHEST)
         x, least = away, min(least**2, FARTHEST)
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -318,16 +318,16 @@ def delta(
     with allow_with_advice(seconds, None if route == "renyi" else interval, width):
         if route == "renyi":
             return renyi_delta(composition, point, rule)
+        if route == "tight":
+            return certified(width)
         try:
             # blocks of several kinds of screening may take all patience, and coarser ones know a bound
-            several = route == "auto" and 1 < sum(bool(event.family) for event in composition.entries) < MANY_KINDS
-            with share_patience(FINE_SHARE if several else 1.0):
-                tight = certified(width) if route == "tight" else by_rungs(certified, width, "delta")
+            several = 1 < sum(bool(event.family) for event in composition.entries) < MANY_KINDS
+            with share_patience(FINE_SHARE) if several else nullcontext():
+                tight = by_rungs(certified, width, "delta")
         except (ProfileUnavailable, ToleranceUnreachable) as error:
-            if route == "tight":
-                raise
             return _coarser_delta(composition, point, rule, error, width)
-        if route == "tight" or closed_form(composition) is not None:
+        if closed_form(composition) is not None:
             return tight
         with suppress(OutOfPatience):
             return _smaller_delta(renyi_delta(composition, point, rule), tight, width)

@@ -145,12 +145,14 @@ def calibrate(
         meet = partial(search.anywhere, lambda x: risk(tries(x)), goal, slack=width, fine=width / 1000)
     seconds = check_patience(patience)
     with allow_work(seconds, pool_of(seconds)) as work:
-        work.each = work.seconds / USUAL
+        outer, work.each = work.each, work.seconds / USUAL
         try:
             with skip_lower_ends():
                 found = meet()
         except OutOfPatience as error:
             raise refuse_search(error, tries.count, seconds) from None
+        finally:
+            work.each = outer
     return int(found) if integer else found
 
 

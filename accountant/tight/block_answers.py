@@ -13,7 +13,7 @@ from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.roots import LEAST, Interval
-from accountant.patience import foresee, share_patience, spend
+from accountant.patience import foresee, share_patience
 from accountant.renyi.route import best_orders_at, renyi_epsilon
 from accountant.tight.answers import (
     CURVE_LEAST,
@@ -38,7 +38,7 @@ from accountant.tight.block_rates import (
     rates_of_blocks,
 )
 from accountant.tight.both_sides import BothSides, relative_width
-from accountant.tight.clock_blocks import SamePairs, same_work, set_clock_run
+from accountant.tight.clock_blocks import set_clock_run, use_same_pairs
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
@@ -287,11 +287,8 @@ class Blocks:
 
     def _ask_beside_pairs(self, blocks: Entries, order: float, ask: Ask) -> Interval:
         """The answer by these blocks from above, and by one pair of each kind from below: that takes little work."""
-        spend(
-            same_work(len(self.families), sum(count for _, count in self.families)),
-            "pairs that are played at every step",
-        )
-        answers = self.setting.both_sides(self.families, blocks, order, None, SamePairs(self.families, order))
+        unseen = use_same_pairs(self.families, order)
+        answers = self.setting.both_sides(self.families, blocks, order, None, unseen)
         found = ask(answers)
         self.source, self._last = answers.source, answers
         return found

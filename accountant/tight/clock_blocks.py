@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import OutOfPatience
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, foresee, spend
@@ -35,15 +35,15 @@ from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.kind_blocks import CUT_SHARE, MANY
 from accountant.tight.screening_blocks import (
     Aim,
+    Cut,
     SamePair,
     ScreeningBlock,
     cut_in_several,
     divergence_of_pairs,
     log_of_sum,
 )
-from accountant.tight.screening_blocks import Cut as LoneBlocks
 
-__all__ = ["ClockRun", "SamePairs", "same_work", "set_clock_run"]
+__all__ = ["ClockRun", "set_clock_run", "use_same_pairs"]
 
 Entries = Sequence[tuple[Event, int]]
 
@@ -181,6 +181,20 @@ def same_work(kinds: int, steps: int) -> float:
     return SAME * kinds + SAME_STEP * steps
 
 
+def use_same_pairs(families: Entries, order: float) -> SamePairs:
+    """These, counted before they are made.
+
+    Raises
+    ------
+    ToleranceUnreachable
+        They take too much memory: every number of screenings has a loss.
+    """
+    if (steps := sum(count for _, count in families)) > MOST_STEPS:
+        raise ToleranceUnreachable(f"pairs of {steps} screenings that are played at every step take too much memory")
+    spend(same_work(len(families), steps), "pairs that are played at every step")
+    return SamePairs(families, order)
+
+
 class ClockRun(NamedTuple):
     """Screenings of many kinds made ready: games on clocks, kinds that are blocks of their own, an order of all.
 
@@ -295,7 +309,7 @@ class _Search:
     def __init__(self, aim: Aim, log_delta: float, below: float) -> None:
         self.aim, self.log_delta, self.below = aim, log_delta, below
         self.known: dict[frozenset[frozenset[int]], dict[frozenset[int], list[Choice]]] = {}
-        self.lone: dict[int, LoneBlocks] = {}
+        self.lone: dict[int, Cut] = {}
 
     @property
     def most(self) -> float:
@@ -307,7 +321,7 @@ class _Search:
         games = dict(block.work() for block in blocks if isinstance(block, ScreeningBlock))
         return _most_work(self.below + math.fsum(games.values()))
 
-    def blocks_of(self, kind: Kind) -> LoneBlocks:
+    def blocks_of(self, kind: Kind) -> Cut:
         """Such a kind as one block, or, where that takes long, as shorter ones."""
         if id(kind) not in self.lone:
             block, shorter = self.aim.block((kind.event, kind.times)), None
@@ -315,7 +329,7 @@ class _Search:
                 near = self.aim._replace(room=LONE_ROOM * self.aim.room)
                 with suppress(OutOfPatience):
                     shorter = cut_in_several(kind.event, kind.times, near, CUT_SHARE)
-            self.lone[id(kind)] = shorter or LoneBlocks([(block, 1)], 0.0)
+            self.lone[id(kind)] = shorter or Cut([(block, 1)], 0.0)
         return self.lone[id(kind)]
 
     def does(self, plan: Plan) -> bool:

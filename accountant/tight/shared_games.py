@@ -14,9 +14,9 @@ from dataclasses import replace
 from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
-from accountant.patience import foresee, share_patience, spend
+from accountant.patience import foresee, share_patience
 from accountant.tight.both_sides import NEAR, BothSides
-from accountant.tight.clock_blocks import SamePairs, same_work
+from accountant.tight.clock_blocks import use_same_pairs
 from accountant.tight.games_last import LEAST_DELTA
 from accountant.tight.kind_blocks import GROUP_MOVES, Kind, all_blocks, in_groups
 from accountant.tight.loss_composition import Entries
@@ -51,10 +51,8 @@ def share_games(
     both_sides : callable
         Makes the answers of blocks, and of what is below.
     """
-    below, unseen = play_below(families, aim, delta), None
-    if below is None:
-        spend(same_work(len(families), sum(count for _, count in families)), "pairs that are played at every step")
-        unseen = SamePairs(families, aim.order)
+    below = play_below(families, aim, delta)
+    unseen = use_same_pairs(families, aim.order) if below is None else None
 
     def made(blocks: Entries) -> BothSides:
         answers = both_sides(families, blocks, aim.order, below, unseen)

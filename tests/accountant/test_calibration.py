@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import accountant as ac
+from accountant import patience
 from accountant.calibration import FINE, solve, solve_near
 
 mpmath = pytest.importorskip("mpmath")
@@ -466,3 +467,23 @@ def test_a_guess_that_is_far_off_takes_few_prices(power, exact):
     assert abs(found / exact - 1) < 1e-5
     assert share(found) <= 1.0
     assert len(asked) <= 11
+
+
+def test_a_cost_that_is_infinite_beside_a_guess_ends_the_search():
+    """The line through a finite and an infinite cost meets nothing: its step was no number, the search without end."""
+    asked = []
+
+    def share(x):
+        asked.append(x)
+        assert len(asked) < 200
+        return 2.0 if x == 1.0 else math.inf
+
+    with pytest.raises(ac.CalibrationError, match="no value in"):
+        solve_near(share, (1e-9, 1e12), (1.0, -1))
+
+
+def test_a_calibration_grants_nothing_to_prices_after_it():
+    """Those that share its patience are granted shares of what is left, as before."""
+    with patience.allow_work(10.0) as work:
+        ac.calibrate(lambda sigma: 10 * ac.Gaussian(sigma), epsilon=1.0, delta=1e-5)
+        assert work.each is None

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant import patience
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.tight import (
     block_answers,
@@ -23,7 +24,7 @@ from accountant.tight import (
     clock_plans,
     clock_references,
 )
-from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run
+from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run, use_same_pairs
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_ladders import Spread, find_clocks
 from accountant.tight.clock_laws import PRODUCT, Law, law_of, law_work, laws_of
@@ -471,3 +472,10 @@ def test_what_clocks_certified_is_told_where_blocks_take_too_long(monkeypatch):
     found = ac.epsilon(run, 1e-5)
     assert found.lower == pytest.approx(0.9 * known.lower, rel=1e-12)
     assert found.epsilon == pytest.approx(known.epsilon, rel=1e-12)
+
+
+def test_pairs_that_are_played_at_every_step_fit_in_memory():
+    """Every number of screenings has a loss: with much patience they were made of any number."""
+    millions = [(ac.NoisyScreening(sigma, 200, 300), 30_000_000) for sigma in (1000.0, 2000.0)]
+    with patience.allow_work(math.inf), pytest.raises(ac.ToleranceUnreachable, match=r"60000000 screenings .* memory"):
+        use_same_pairs(millions, 2.0)
