@@ -21,6 +21,7 @@ from accountant.numerics.roots import Interval
 from accountant.patience import share_patience
 from accountant.renyi.many_epsilons import deltas_at_many
 from accountant.renyi.route import renyi_epsilon
+from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.drawn_game import LEAST_DELTA as LEAST_PLAYED
 from accountant.tight.drawn_game import DrawnTradeOff, join_drawn, with_blocks
 from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
@@ -35,7 +36,6 @@ from accountant.tight.loss_composition import (
 from accountant.tight.loss_trade_off import LossTradeOff
 from accountant.tight.mixed_trade_off import MixedTradeOff
 from accountant.tight.screening_families import GameValue, solve_game, solve_near
-from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff
 
 __all__ = [

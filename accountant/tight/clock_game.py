@@ -15,16 +15,26 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.clock_laws import ULP, Law, laws_of, least_chance
 from accountant.tight.clock_references import Clock, Reference, cost_of, curve_of
-from accountant.tight.game_kernels import IntArray, Lattice
+from accountant.tight.cover_kernels import (
+    EARLY,
+    STEP_ROUNDING,
+    Choices,
+    Covers,
+    IntArray,
+    Lattice,
+    make_covers,
+    raise_window,
+)
 from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import PlayedGame
-from accountant.tight.kinds_above import close_window, raise_window
-from accountant.tight.screening_game import INPUT_ERROR, STEP_ROUNDING, Family, Pairs, Tree, gather, make_lattice, never
+from accountant.tight.kinds_above import close_window
+from accountant.tight.pairs import INPUT_ERROR, Family, Pairs
+from accountant.tight.screening_game import Tree, gather, make_lattice, never
+from accountant.tight.stretches import choices_of
 
 __all__ = [
     "ClockSetup",
@@ -39,12 +49,9 @@ __all__ = [
 SHORTEST = 8
 """Steps of the longest reference that a block takes at least."""
 
-SEARCHED, MOVED = 160.0, 80.0
-"""Operations (see `accountant.patience`) of a tick, in both directions: of each pair of a reference, and of a reference
-at each grid point."""
-
-ADDED = 2.0
-"""The same of adding it to what a block is read off."""
+BEGUN, MOVED, SEARCHED, ADDED = 8e6, 3.8, 27.0, 0.5
+"""Operations (see `accountant.patience`) of a game, and, at each grid point in both directions, of a reference by
+doubling of the number of its pairs, while all points are looked at by the root of that number, and of a block."""
 
 OUTER = 9.0
 """Nats below delta, over all screenings, up to which windows reach: values beyond are those at the edge, and add less
@@ -75,10 +82,16 @@ FEWER = 4
 """Of these, each so many are asked of every kind."""
 
 
-def play_work(references: Sequence[Reference], blocks: int, ticks: float, points: float) -> float:
-    """Operations of a game of so many ticks and grid points in all, off which so many different blocks are read."""
-    pairs = sum(each.pairs.up.size for each in references)
-    return SEARCHED * pairs * ticks + (MOVED * len(references) + ADDED * blocks) * points
+def play_work(references: Sequence[Reference], blocks: int, points: float, early: float) -> float:
+    """Operations of a game of so many grid points, and of those in its first steps, of so many different blocks."""
+    pairs = np.array([each.pairs.up.size for each in references])
+    moved, searched = MOVED * float(np.sum(np.log2(pairs + 2))), SEARCHED * float(np.sum(np.sqrt(pairs)))
+    return BEGUN + (moved + ADDED * blocks) * points + searched * early
+
+
+def usual_ticks(ticks: Sequence[int]) -> float:
+    """Those of a step, by which it is asked how many steps are left."""
+    return math.sqrt(min(ticks) * max(ticks))
 
 
 class Block(NamedTuple):
@@ -113,7 +126,9 @@ class ClockSetup(NamedTuple):
     @property
     def work(self) -> float:
         """Operations of the game."""
-        return play_work(self.references, len(self.blocks), self.reach.size, float(np.sum(self.reach)))
+        early = int(EARLY * usual_ticks([each.ticks for each in self.references]))
+        points, first = float(np.sum(self.reach)), float(np.sum(self.reach[:early]))
+        return play_work(self.references, len(self.blocks), points, first)
 
 
 class Reaches(NamedTuple):
@@ -159,11 +174,13 @@ class Sized(NamedTuple):
         last, found = self.last(blocks), list[Cut]()
         reach = self.reaches.of(last)
         different = min(blocks, len(self.clock.kinds) + 1)
+        early = EARLY * usual_ticks([each.ticks for each in self.clock.references]) / (last + 1.0)
         for tolerance in tolerances:
             step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
             cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
-            middle = float(np.sum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2))
-            work = play_work(self.clock.references, different, last + 1.0, (last + 1.0) * middle)
+            sums = np.concatenate([[0.0], np.cumsum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2)])
+            first, points = (last + 1.0) * np.interp([early, 1.0], PORTIONS, sums)
+            work = play_work(self.clock.references, different, float(points), float(first))
             added = GRID_LOSS * (step / self.deviation) ** 2 * self.total
             lost = self.beside + added + BLOCK_LOSS * self.costliest * (blocks - 1)
             found.append(Cut(blocks, step, work, lost))
@@ -239,28 +256,29 @@ def fill_clock(
     chances: FloatArray,
     durations: IntArray,
     windows: IntArray,
-    starts: IntArray,
-    chords: NDArray[np.void],
-    shifts: IntArray,
-    policies: IntArray,
+    choices: Choices,
+    covers: Covers,
     lattice: Lattice,
+    usual: float,
     slack: float,
 ) -> None:
     """Play tick by tick, and add to `totals` the values of all ticks by their `chances`, one row for each of both.
 
     Axes of `values` are (tick, direction, grid point); ticks take turns. `windows` has the reach and the end of each
-    tick. Nodes `starts[k]` up to `starts[k + 1]` of `chords` and `shifts` are the tree of reference k.
+    tick; `usual` ticks are a step, about.
     """
-    base = lattice.base
+    base, unplayed = lattice.base, np.zeros((2, 0), np.int64)
     for j in range(windows.shape[0]):
         new, known, end = values[j % values.shape[0]], windows[j, 0], windows[j, 1]
         new[:] = 0.0
+        turn = j, j / usual, usual
         for k in range(durations.size):
             if durations[k] > j:
                 continue
             old = values[(j - durations[k]) % values.shape[0]]
-            first, beyond = starts[k], starts[k + 1]
-            raise_window(old, new, chords[:, first:beyond], shifts[:, first:beyond], policies[k], lattice, known, slack)
+            raise_window(
+                old, new, choices, k, covers, unplayed, lattice, known, turn, slack
+            )
         close_window(new, lattice, known, end)
         for row in range(totals.shape[0]):
             if chances[row, j] > 0.0:
@@ -271,12 +289,9 @@ def fill_clock(
 
 def play_on_clock(setup: ClockSetup) -> list[tuple[PlayedGame, int]]:
     """Values from above of all blocks, and how many there are of each."""
-    trees = [reference_tree(each, setup.slack) for each in setup.references]
-    limit = max(tree.limit(setup.step, setup.last) for tree in trees)
-    lattice = make_lattice(limit, setup.last, setup.step)
-    tables = [tree.tabulate(setup.step, limit, setup.last) for tree in trees]
-    policies = np.empty((len(tables), 2, setup.last + 1), np.int64)
-    policies[:] = np.array([table.outcomes.shape[1] for table in tables])[:, None, None]
+    lines = [reference_tree(each, setup.slack).stretches for each in setup.references]
+    limit = max(each.limit(setup.step, setup.last) for each in lines)
+    lattice, choices = make_lattice(limit, setup.last, setup.step), choices_of(lines, setup.step, limit, setup.last)
     durations = np.array([each.ticks for each in setup.references])
     chances = np.zeros((len(setup.blocks), setup.reach.size))
     for row, block in zip(chances, setup.blocks, strict=True):
@@ -288,11 +303,10 @@ def play_on_clock(setup: ClockSetup) -> list[tuple[PlayedGame, int]]:
         chances,
         durations,
         np.stack([setup.reach, setup.ends], axis=-1),
-        np.cumsum([0, *(table.shifts.shape[1] for table in tables)]),
-        np.concatenate([table.chords for table in tables], axis=1),
-        np.concatenate([table.shifts for table in tables], axis=1),
-        policies,
+        choices,
+        make_covers(choices, setup.last + 1),
         lattice,
+        usual_ticks(durations.tolist()),
         setup.slack,
     )
     games = []

@@ -17,10 +17,12 @@ from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
 from accountant.tight.clock_game import ORDERS, reference_tree
 from accountant.tight.clock_references import Clock, Kind, Reference, curve_of
-from accountant.tight.game_kernels import STEP_ROUNDING, GamePairs, IntArray, extend_left, play_step
+from accountant.tight.cover_kernels import STEP_ROUNDING, IntArray
+from accountant.tight.game_kernels import extend_left, play_step
 from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import GameValue, PlayedGame
-from accountant.tight.screening_game import INPUT_ERROR, Pairs, Tree, make_lattice, never
+from accountant.tight.pairs import INPUT_ERROR, Pairs, play_tables
+from accountant.tight.screening_game import Tree, make_lattice, never
 
 __all__ = ["Ordered", "play_in_clock_order", "set_order"]
 
@@ -103,23 +105,22 @@ def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
     spend(asked.work, f"a game of {asked.steps} screenings in one order")
     reach, step = asked.windows(), asked.step
     last = int(reach[-1])
-    limit = max(tree.limit(step, last) for tree in asked.guides)
+    limit = max(tree.stretches.limit(step, last) for tree in asked.guides)
     lattice = make_lattice(limit, last, step)
-    tables = {id(tree): tree.tabulate(step, limit, last) for tree in asked.guides}
-    policies = {at: np.full((2, last + 1), table.outcomes.shape[1]) for at, table in tables.items()}
+    players = {id(tree): tree.player(step, limit, last) for tree in asked.guides}
     slope_error = (reach.size + 1) * STEP_ROUNDING
     shape = 2, 2, lattice.size(last)
     upper, tests = np.zeros(shape), never(shape)
     now = done = 0
     for kind, tree in zip(asked.kinds, asked.guides, strict=True):
-        own = _own_pairs(kind, tree, tables[id(tree)], step, limit)
+        player = players[id(tree)]._replace(played=play_tables(_own_pairs(kind, tree), step, limit))
         for _ in range(kind.times):
             known, wanted = int(reach[done]), int(reach[done + 1])
             for way in range(2):
                 extend_left(upper[now], tests[now], lattice, known, wanted, way)
             done, after = done + 1, 1 - now
-            old, new, policy = (upper[now], tests[now]), (upper[after], tests[after]), policies[id(tree)]
-            play_step(*old, *new, policy, own, lattice, known, wanted + 1, slope_error, asked.slack)
+            old, new, turn = (upper[now], tests[now]), (upper[after], tests[after]), (done, float(done), 1.0)
+            play_step(*old, *new, player, lattice, known, wanted, turn, slope_error, asked.slack)
             now = after
     inside = slice(lattice.base, lattice.base + last + 1)
     found = tests[now, :, inside].copy()
@@ -129,8 +130,8 @@ def play_in_clock_order(asked: Ordered) -> dict[Direction, GameValue]:
     return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}
 
 
-def _own_pairs(kind: Kind, tree: Tree, table: GamePairs, step: float, limit: int) -> GamePairs:
-    """The table of a reference in which tests are made of the kind's own pairs."""
+def _own_pairs(kind: Kind, tree: Tree) -> Pairs:
+    """For each pair of a reference one of the kind's own, of about that skew."""
     with np.errstate(divide="ignore", invalid="ignore"):
         wanted = np.log(tree.members.up) - np.log(tree.members.down)
         known = np.log(kind.played.up) - np.log(kind.played.down)
@@ -143,5 +144,4 @@ def _own_pairs(kind: Kind, tree: Tree, table: GamePairs, step: float, limit: int
     else:
         i[:] = 0
     picked = order[i]
-    members = Pairs(kind.played.up[picked] * (1 - INPUT_ERROR), kind.played.down[picked] * (1 - INPUT_ERROR))
-    return tree._replace(members=members).with_own_tests(table, step, limit)
+    return Pairs(kind.played.up[picked] * (1 - INPUT_ERROR), kind.played.down[picked] * (1 - INPUT_ERROR))

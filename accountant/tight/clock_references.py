@@ -18,7 +18,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import count_done
 from accountant.tight.game_setup import family_of
-from accountant.tight.screening_game import INPUT_ERROR, Pairs
+from accountant.tight.pairs import INPUT_ERROR, Pairs
 
 __all__ = [
     "LARGEST",

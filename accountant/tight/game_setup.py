@@ -13,10 +13,12 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.game_kernels import TEST, IntArray
+from accountant.tight.cover_kernels import IntArray
+from accountant.tight.game_kernels import TEST
 from accountant.tight.kinds_above import values_kept
 from accountant.tight.mixed_game import moves_of, states_kept
-from accountant.tight.screening_game import EDGE, INPUT_ERROR, Family, Pairs, Windows, gather, longest_shift
+from accountant.tight.pairs import INPUT_ERROR, Family, Pairs, longest_shift
+from accountant.tight.screening_game import EDGE, Windows, gather
 
 __all__ = ["Asked", "Setup", "drop_dominated", "family_of", "round_down", "set_up", "work_of"]
 

@@ -14,8 +14,9 @@ from accountant.errors import ParameterError, real, shorten
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval, exponentiate
 from accountant.renyi.conversion import epsilon_from_renyi
+from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.flat_ends import FlatEnd
-from accountant.tight.screening_game import STEP_ROUNDING, shares
+from accountant.tight.pairs import shares
 
 __all__ = ["GameValue", "PlayedGame", "log_renyi_bound"]
 

@@ -22,11 +22,11 @@ from accountant.patience import share_patience
 from accountant.tight.answers import certain_of
 from accountant.tight.clock_blocks import set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
+from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.loss_composition import bound_delta_above
 from accountant.tight.loss_trade_off import PLACE, LossTradeOff
 from accountant.tight.screening_blocks import Aim
-from accountant.tight.screening_game import STEP_ROUNDING
 from accountant.tight.setting import Setting
 from accountant.tight.trade_off import ROUNDING, BetweenTradeOffs, Rates, TradeOff, profile_of
 

@@ -10,36 +10,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.game_kernels import TILE, TRIALS, IntArray, Lattice, raise_tile
-from accountant.tight.screening_game import Family, Windows, gather, make_lattice
+from accountant.tight.cover_kernels import Choices, Covers, IntArray, Lattice, make_covers, raise_window
+from accountant.tight.pairs import Family
+from accountant.tight.screening_game import Windows, gather, make_lattice
+from accountant.tight.stretches import choices_of
 
-__all__ = ["bound_kinds", "close_window", "raise_window", "values_kept"]
-
-
-@Kernel
-def raise_window(
-    old: FloatArray,
-    new: FloatArray,
-    chords: NDArray[np.void],
-    shifts: IntArray,
-    policies: IntArray,
-    lattice: Lattice,
-    known: int,
-    slack: float,
-) -> None:
-    """Raise the values `new`, by direction and grid point, up to `known`, to those of one more step before `old`."""
-    base = lattice.base
-    trials, trial, stack = np.empty((TRIALS, TILE)), np.empty(TILE), np.empty(64, np.int64)
-    for d in range(2):
-        for i in range(0, known + 1, TILE):
-            best = trial[: min(TILE, known + 1 - i)]
-            policy = policies[d, i : i + best.size]
-            raise_tile(old[d], base + i, chords[d], shifts[d], lattice.growth, i, slack, best, policy, trials, stack)
-            for t in range(best.size):
-                new[d, base + i + t] = max(new[d, base + i + t], best[t])
+__all__ = ["bound_kinds", "close_window", "values_kept"]
 
 
 @Kernel
@@ -59,21 +37,18 @@ def bound_states(
     values: FloatArray,
     counts: IntArray,
     windows: IntArray,
-    starts: IntArray,
-    chords: NDArray[np.void],
-    shifts: IntArray,
-    policies: IntArray,
+    choices: Choices,
+    covers: Covers,
     lattice: Lattice,
     slack: float,
 ) -> int:
     """Fill `values` state by state; return the index of the last one.
 
     Axes of `values` are (state, direction, grid point); of the first kind only two numbers that are left are held, by
-    turns. `windows` has the reach and the end of each state, as `accountant.tight.screening_game.Windows`. Nodes
-    `starts[k]` up to `starts[k + 1]` of `chords` and `shifts` are the tree of kind k.
+    turns. `windows` has the reach and the end of each state, as `accountant.tight.screening_game.Windows`.
     """
     kinds, half = counts.size, values.shape[0] // 2
-    left = np.zeros(kinds, np.int64)
+    left, unplayed = np.zeros(kinds, np.int64), np.zeros((2, 0), np.int64)
     now = 0
     for index in range(windows.shape[0]):
         if index > 0:
@@ -92,8 +67,9 @@ def bound_states(
             if left[k] == 0:
                 continue
             old = values[now - stride if k > 0 else (now + half) % values.shape[0]]
-            first, beyond = starts[k], starts[k + 1]
-            raise_window(old, new, chords[:, first:beyond], shifts[:, first:beyond], policies[k], lattice, known, slack)
+            raise_window(
+                old, new, choices, k, covers, unplayed, lattice, known, (index, float(np.sum(left)), 1.0), slack
+            )
         close_window(new, lattice, known, end)
     return now
 
@@ -105,23 +81,17 @@ def values_kept(counts: Sequence[int]) -> float:
 
 def bound_kinds(families: Sequence[Family], windows: Windows, step: float, slack: float) -> FloatArray:
     """Upper values of the whole game, by direction and grid point: those of `mixed_game.play_kinds`."""
-    trees, last = [gather(family, slack) for family in families], int(windows.reach.flat[-1])
-    limit = max(tree.limit(step, last) for tree in trees)
-    lattice = make_lattice(limit, last, step)
-    tables = [tree.tabulate(step, limit, last) for tree in trees]
-    sizes = [table.shifts.shape[1] for table in tables]
-    policies = np.empty((len(tables), 2, last + 1), np.int64)
-    policies[:] = np.array([table.outcomes.shape[1] for table in tables])[:, None, None]
+    lines, last = [gather(family, slack).stretches for family in families], int(windows.reach.flat[-1])
+    limit = max(each.limit(step, last) for each in lines)
+    lattice, choices = make_lattice(limit, last, step), choices_of(lines, step, limit, last)
     counts = np.array(windows.reach.shape) - 1
     values = np.zeros((int(values_kept(counts.tolist())), 2, lattice.size(last)))
     end = bound_states(
         values,
         counts,
         np.stack([windows.reach.ravel(), windows.ends.ravel()], axis=-1),
-        np.cumsum([0, *sizes]),
-        np.concatenate([table.chords for table in tables], axis=1),
-        np.concatenate([table.shifts for table in tables], axis=1),
-        policies,
+        choices,
+        make_covers(choices, last + 1),
         lattice,
         slack,
     )

@@ -20,10 +20,10 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import OPERATIONS_PER_SECOND, grant, has_limit, remember, spend
 from accountant.tight.clock_references import Reference, curve_of
-from accountant.tight.game_kernels import IntArray
+from accountant.tight.cover_kernels import IntArray
 from accountant.tight.game_setup import FEW_PAIRS, family_of
 from accountant.tight.near_kinds import NearScreenings
-from accountant.tight.screening_game import Pairs
+from accountant.tight.pairs import Pairs
 
 __all__ = ["gather_many"]
 

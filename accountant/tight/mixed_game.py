@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.game_kernels import STEP_ROUNDING, TEST, Lattice, extend_left, play_step, take_better
-from accountant.tight.screening_game import Family, Windows, gather, make_lattice, never
+from accountant.tight.cover_kernels import STEP_ROUNDING, Lattice
+from accountant.tight.game_kernels import TEST, extend_left, play_step, take_better
+from accountant.tight.pairs import Family
+from accountant.tight.screening_game import Windows, gather, make_lattice, never
 
 __all__ = ["moves_of", "play_in_order", "play_kinds", "states_kept"]
 
@@ -44,18 +46,18 @@ def play_kinds(
     `windows` have one axis for each family, and an entry for each number of its screenings that is left.
     """
     trees, last = [gather(family, slack) for family in families], int(windows.reach.flat[-1])
-    limit = max(tree.limit(step, last) for tree in trees)
+    limit = max(tree.stretches.limit(step, last) for tree in trees)
     lattice = make_lattice(limit, last, step)
-    tables = [tree.tabulate(step, limit, last) for tree in trees]
-    policies = [np.full((2, last + 1), table.outcomes.shape[1]) for table in tables]
+    players = [tree.player(step, limit, last) for tree in trees]
     slope_error = (sum(windows.reach.shape) + 1) * STEP_ROUNDING
     values, spare = dict[tuple[int, ...], Value](), list[Value]()
-    for state in itertools.product(*(range(size) for size in windows.reach.shape)):
+    for tick, state in enumerate(itertools.product(*(range(size) for size in windows.reach.shape))):
         known, value = int(windows.reach[state]), None
         for k in np.flatnonzero(state).tolist():
             before, trial = values[(*state[:k], state[k] - 1, *state[k + 1 :])], Value.blank(lattice, last, spare)
             reach = int(windows.reach[(*state[:k], state[k] - 1, *state[k + 1 :])])
-            play_step(*before, *trial, policies[k], tables[k], lattice, reach, known + 1, slope_error, slack)
+            turn = tick, float(sum(state)), 1.0
+            play_step(*before, *trial, players[k], lattice, reach, known, turn, slope_error, slack)
             if value is not None:
                 take_better(*value.inside(lattice, known), *trial.inside(lattice, known))
                 spare.append(trial)
@@ -74,17 +76,17 @@ def play_in_order(
 ) -> tuple[FloatArray, NDArray[np.void]]:
     """The same where the adversary keeps to one order: the last step comes first; `windows` by what is left."""
     trees, last = {id(family): gather(family, slack) for family in steps}, int(windows.reach[-1])
-    limit = max(tree.limit(step, last) for tree in trees.values())
+    limit = max(tree.stretches.limit(step, last) for tree in trees.values())
     lattice = make_lattice(limit, last, step)
-    tables = {kind: tree.tabulate(step, limit, last) for kind, tree in trees.items()}
-    policies = {kind: np.full((2, last + 1), table.outcomes.shape[1]) for kind, table in tables.items()}
+    players = {kind: tree.player(step, limit, last) for kind, tree in trees.items()}
     slope_error = (len(steps) + 1) * STEP_ROUNDING
     value, spare = Value.nothing(lattice, last), list[Value]()
     reach = 0
-    for family, known, end in zip((None, *steps), windows.reach.tolist(), windows.ends.tolist(), strict=True):
+    rows = zip((None, *steps), windows.reach.tolist(), windows.ends.tolist(), strict=True)
+    for tick, (family, known, end) in enumerate(rows):
         if family is not None:
-            before, value, kind = value, Value.blank(lattice, last, spare), id(family)
-            play_step(*before, *value, policies[kind], tables[kind], lattice, reach, known + 1, slope_error, slack)
+            before, value, player = value, Value.blank(lattice, last, spare), players[id(family)]
+            play_step(*before, *value, player, lattice, reach, known, (tick, float(tick), 1.0), slope_error, slack)
             spare.append(before)
         value.extend(lattice, known, end, last)
         reach = known

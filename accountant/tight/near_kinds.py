@@ -19,7 +19,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
 from accountant.tight.clock_references import Reference, curve_of
 from accountant.tight.game_setup import FEW_PAIRS, drop_dominated, family_of
-from accountant.tight.screening_game import Family, Pairs
+from accountant.tight.pairs import Family, Pairs
 
 __all__ = ["NearScreenings", "gather_near"]
 

@@ -23,18 +23,14 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.decimals import format_up
 from accountant.patience import followed_by, spend
+from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
 from accountant.tight.kinds_above import bound_kinds, values_kept
 from accountant.tight.mixed_game import play_in_order, play_kinds
-from accountant.tight.screening_game import (
-    INPUT_ERROR,
-    STEP_ROUNDING,
-    Pairs,
-    never,
-    play_steps,
-)
+from accountant.tight.pairs import INPUT_ERROR, Pairs
+from accountant.tight.screening_game import never, play_steps
 
 __all__ = [
     "GameValue",

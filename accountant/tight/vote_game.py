@@ -26,7 +26,8 @@ from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.votes_seen import SeenVotes
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, spend
-from accountant.tight.game_kernels import TEST, IntArray
+from accountant.tight.cover_kernels import IntArray
+from accountant.tight.game_kernels import TEST
 from accountant.tight.game_setup import round_down
 from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.vote_kernels import LINE, extend_lines, fill_ends, raise_values

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.game_kernels import LOST, UNSURE, IntArray, record
+from accountant.tight.cover_kernels import IntArray, record
+from accountant.tight.game_kernels import LOST, UNSURE
 
 __all__ = ["LINE", "OUTCOME", "extend_lines", "fill_ends", "raise_values"]
 

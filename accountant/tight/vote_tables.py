@@ -15,7 +15,7 @@ from accountant.events.vote_pairs import Pairs
 from accountant.events.votes_seen import SeenVotes, fill_largest_divergences
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import remember, spend
-from accountant.tight.game_kernels import IntArray
+from accountant.tight.cover_kernels import IntArray
 from accountant.tight.vote_kernels import OUTCOME
 
 __all__ = ["LEADERS", "SLACK", "Kind", "Table", "attack_of", "kind_of", "tabulate"]

@@ -7,7 +7,7 @@ import pytest
 
 import accountant as ac
 from accountant.tight.clock_references import Kind, cost_of, make_references
-from accountant.tight.screening_game import Pairs
+from accountant.tight.pairs import Pairs
 
 
 def test_a_kind_of_one_pair_has_references():

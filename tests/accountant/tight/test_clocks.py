@@ -32,8 +32,8 @@ from accountant.tight.clock_order import play_in_clock_order, set_order
 from accountant.tight.clock_references import Clock, Kind, Reference, find_kinds, share_of
 from accountant.tight.game_value import GameValue
 from accountant.tight.loss_composition import bound_delta, bound_delta_above
+from accountant.tight.pairs import Pairs
 from accountant.tight.screening_blocks import Aim
-from accountant.tight.screening_game import Pairs
 from tests.cases import audit_after
 from tests.soak.cases import draw_screening
 from tests.soak.exact import play

@@ -9,13 +9,14 @@ import pytest
 
 import accountant as ac
 from accountant.patience import tally_work
-from accountant.tight.game_kernels import STEP_ROUNDING
+from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.game_setup import COSTS, Asked, round_down, set_up, work_of
 from accountant.tight.game_value import PlayedGame
 from accountant.tight.kinds_above import bound_kinds
 from accountant.tight.mixed_game import play_in_order, play_kinds
+from accountant.tight.pairs import Family, Pairs
 from accountant.tight.screening_families import MAX_MEMORY, solve_capped, solve_near
-from accountant.tight.screening_game import Family, Pairs, Windows, play_steps
+from accountant.tight.screening_game import Windows, play_steps
 from tests.accountant.tight.test_screening_game import exact_delta
 
 S, P = ac.NoisyScreening, ac.PoissonSubsampled

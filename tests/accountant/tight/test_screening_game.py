@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.game_setup import Asked
 from accountant.tight.game_value import PlayedGame
+from accountant.tight.pairs import Family, Pairs
 from accountant.tight.screening_families import _solve, solve_game
-from accountant.tight.screening_game import STEP_ROUNDING, Family, Pairs, Windows, play_steps
+from accountant.tight.screening_game import Windows, play_steps
 
 DIRECTIONS = ["remove", "add"]
 
