@@ -276,9 +276,7 @@ def fill_clock(
             if durations[k] > j:
                 continue
             old = values[(j - durations[k]) % values.shape[0]]
-            raise_window(
-                old, new, choices, k, covers, unplayed, lattice, known, turn, slack
-            )
+            raise_window(old, new, choices, k, covers, unplayed, lattice, known, turn, slack)
         close_window(new, lattice, known, end)
         for row in range(totals.shape[0]):
             if chances[row, j] > 0.0:

@@ -17,6 +17,7 @@ from accountant.numerics.kernel import FloatArray, Kernel
 __all__ = [
     "CHORD",
     "EARLY",
+    "PACE",
     "STEP_ROUNDING",
     "TILE",
     "Choices",
@@ -36,14 +37,21 @@ TILE = 128
 NEAR = 0.5
 """Share of what a step may give away up to which stretches may gain more than the best pair."""
 
-MOST_ANCHORS, SPARE_ANCHORS, DEEPEST = 256, 4, 64
-"""Anchors of a cover, those that two stretches may need, and stretches that are looked at later."""
+LEAST_KEPT, MOST_KEPT = 256, 4e6
+"""Anchors that every cover has room for, and all of them together if they need more: while few steps are left all pairs
+may be wanted, in windows that are still short."""
 
-EARLY, LOOKED_AT = 40, 3
-"""While fewer steps are left neighbouring points want different pairs, and all are looked at; later so many and one."""
+SPARE_ANCHORS, DEEPEST = 4, 64
+"""Anchors that two stretches may need, and stretches that are looked at later."""
+
+EARLY, PLACES = 40, 4
+"""While fewer steps are left neighbouring points want different pairs, and all are looked at; later so many."""
 
 EARLY_KEPT, KEPT_FOR, LONGEST_KEPT = 20.0, 32, 64
 """Up to so many steps covers are looked for anew at each; later they are kept for a share of the steps, up to some."""
+
+PACE = 8.0
+"""How much slower covers change where several kinds are played: from one state to the next."""
 
 STEP_ROUNDING = 1e-14
 """Relative; above what the weights (some ulp each) and the sums (at most 10 roundings) of one step may err."""
@@ -76,7 +84,7 @@ class Choices(NamedTuple):
 class Covers(NamedTuple):
     """The anchors, and how many, that are looked at for each family, direction and tile, and a pair that is good."""
 
-    anchors: IntArray
+    anchors: NDArray[np.int32]
     sizes: IntArray
     guesses: IntArray
 
@@ -84,10 +92,11 @@ class Covers(NamedTuple):
 def make_covers(choices: Choices, points: int) -> Covers:
     """None that is known yet, of windows of up to so many grid points."""
     shape = len(choices.starts) - 1, 2, -(-points // TILE)
+    pairs = np.diff(choices.starts[:, 1])
     guesses = np.zeros(shape, np.int64)
-    guesses[:] = (np.diff(choices.starts[:, 1]) // 2)[:, None, None]
-    most = min(MOST_ANCHORS, 2 * int(np.max(np.diff(choices.starts[:, 1]))) + SPARE_ANCHORS)
-    return Covers(np.zeros((*shape, most), np.int64), np.zeros(shape, np.int64), guesses)
+    guesses[:] = (pairs // 2)[:, None, None]
+    most = min(max(int(MOST_KEPT / guesses.size), LEAST_KEPT), 2 * int(np.max(pairs)) + SPARE_ANCHORS)
+    return Covers(np.zeros((*shape, most), np.int32), np.zeros(shape, np.int64), guesses)
 
 
 class Lattice(NamedTuple):
@@ -120,28 +129,81 @@ def fill_chords(
 
 
 @Kernel
-def look_at(
+def value_at(
+    old: FloatArray, at: int, chords: NDArray[np.void], shifts: IntArray, anchor: int, growth: FloatArray, i: int
+) -> float:
+    """The value of an anchor's chord at grid point i, which is old[at]."""
+    chord, down, up = chords[anchor], shifts[anchor, 0], shifts[anchor, 1]
+    value: float = chord.below * old[at - down - 1] + chord.below_next * old[at - down] + chord.here * old[at]
+    value += chord.above * old[at + up] + chord.above_next * old[at + up + 1]
+    if i <= down:
+        value += chord.gap * max(chord.gap_start - chord.gap_slope * growth[i], 0.0)
+    return value
+
+
+@Kernel
+def improve(
     old: FloatArray,
     at: int,
-    chord: Any,
+    chords: NDArray[np.void],
     shifts: IntArray,
+    anchor: int,
     growth: FloatArray,
-    points: tuple[int, int, int],
-    out: FloatArray,
+    points: tuple[int, int, bool],
+    pair: int,
+    best: FloatArray,
+    picks: IntArray,
+    trial: FloatArray,
 ) -> None:
-    """Values of one chord at every so many grid points, and at the last one."""
-    (i, n, stride), down, up = points, shifts[0], shifts[1]
-    if stride == 1:
-        fill_chords(old, at, chord, down, up, growth, i, out)
+    """Take a pair, of which that is the anchor, where it is better than the best so far."""
+    i, n, everywhere = points
+    if everywhere:
+        fill_chords(old, at, chords[anchor], shifts[anchor, 0], shifts[anchor, 1], growth, i, trial)
+        for t in range(n):
+            if trial[t] > best[t]:
+                best[t], picks[t] = trial[t], pair
         return
-    for s in range(out.size):
-        t = min(s * stride, n - 1)
+    for k in range(PLACES):
+        t = (k * (n - 1)) // (PLACES - 1)
+        value = value_at(old, at + t, chords, shifts, anchor, growth, i + t)
+        if value > best[t]:
+            best[t], picks[t] = value, pair
+
+
+@Kernel
+def may_win(
+    old: FloatArray,
+    new: FloatArray,
+    at: int,
+    chords: NDArray[np.void],
+    shifts: IntArray,
+    ends: tuple[int, int],
+    growth: FloatArray,
+    points: tuple[int, int, bool],
+    slack: float,
+    best: FloatArray,
+    trials: FloatArray,
+) -> bool:
+    """Whether a stretch gains more than 1 + slack times what the best pair does, and more than `new`."""
+    (i, n, everywhere), (one, other) = points, ends
+    for k in range(PLACES):
+        t = (k * (n - 1)) // (PLACES - 1)
         c = at + t
-        value = chord.below * old[c - down - 1] + chord.below_next * old[c - down] + chord.here * old[c]
-        value += chord.above * old[c + up] + chord.above_next * old[c + up + 1]
-        if i + t <= down:
-            value += chord.gap * max(chord.gap_start - chord.gap_slope * growth[i + t], 0.0)
-        out[s] = value
+        value = max(
+            value_at(old, c, chords, shifts, one, growth, i + t), value_at(old, c, chords, shifts, other, growth, i + t)
+        )
+        if value > new[c] and value - best[t] > slack * (best[t] - old[c]):
+            return True
+    if not everywhere:
+        return False
+    here, known, first, last = old[at : at + n], new[at : at + n], trials[0, :n], trials[1, :n]
+    fill_chords(old, at, chords[one], shifts[one, 0], shifts[one, 1], growth, i, first)
+    fill_chords(old, at, chords[other], shifts[other, 0], shifts[other, 1], growth, i, last)
+    winning = 0
+    for t in range(n):
+        value = first[t] if first[t] > last[t] else last[t]
+        winning += (value > known[t]) & (value - best[t] > slack * (best[t] - here[t]))
+    return winning > 0
 
 
 @Kernel
@@ -153,28 +215,26 @@ def find_cover(
     way: int,
     family: int,
     growth: FloatArray,
-    points: tuple[int, int, int],
+    points: tuple[int, int, bool],
     slack: float,
     guess: int,
-    cover: IntArray,
-    looked: FloatArray,
+    cover: NDArray[np.int32],
     picks: IntArray,
+    trials: FloatArray,
 ) -> tuple[int, int]:
     """Fill `cover` with anchors above the family; return how many there are, and a pair that is good.
 
-    `points` are the first grid point, how many there are, and the distance of those that are looked at, of which
-    `picks` gets the best pair. A stretch is taken where it gains hardly more than the best
-    pair at these, or no more than `new` has already; any choice is certified.
+    `points` are the first grid point, how many there are, and whether all of them are looked at, or `PLACES`; `picks`
+    gets the best pair at each. A stretch is taken where it gains hardly more than the best pair at these, or no more
+    than `new` has already; any choice is certified.
     """
-    _, n, stride = points
+    n = points[1]
     chords, shifts, ends = choices.chords[way], choices.shifts[way], choices.ends[choices.starts[family, 0] :]
     own = choices.own[choices.starts[family, 1] : choices.starts[family + 1, 1]]
-    samples = (n - 2 + stride) // stride + 1
-    here, best, trial, beside = looked[0, :samples], looked[1, :samples], looked[2, :samples], looked[3, :samples]
-    known = looked[4, :samples]
-    for s in range(samples):
-        here[s], known[s], picks[s] = old[at + min(s * stride, n - 1)], new[at + min(s * stride, n - 1)], guess
-    look_at(old, at, chords[own[guess]], shifts[own[guess]], growth, points, best)
+    best, trial = trials[2, :n], trials[0, :n]
+    for t in range(n):
+        best[t], picks[t] = -1.0, guess
+    improve(old, at, chords, shifts, own[guess], growth, points, guess, best, picks, trial)
     stack = np.empty((DEEPEST, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = 1, 0, own.size - 1
     depth, size, last_end = 1, 0, -1
@@ -182,19 +242,10 @@ def find_cover(
         depth -= 1
         stretch, first, last = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         one, other = ends[stretch, 0], ends[stretch, 1]
-        winning = 0
-        if last - first > 1 and size + 2 * depth + SPARE_ANCHORS <= cover.size:
-            look_at(old, at, chords[one], shifts[one], growth, points, trial)
-            look_at(old, at, chords[other], shifts[other], growth, points, beside)
-            for s in range(samples):
-                value = trial[s] if trial[s] > beside[s] else beside[s]
-                winning += (value > known[s]) & (value - best[s] > NEAR * slack * (best[s] - here[s]))
-        if winning > 0:
+        room = last - first > 1 and size + 2 * depth + SPARE_ANCHORS <= cover.size
+        if room and may_win(old, new, at, chords, shifts, (one, other), growth, points, NEAR * slack, best, trials):
             middle = (first + last) // 2
-            look_at(old, at, chords[own[middle]], shifts[own[middle]], growth, points, trial)
-            for s in range(samples):
-                if trial[s] > best[s]:
-                    best[s], picks[s] = trial[s], middle
+            improve(old, at, chords, shifts, own[middle], growth, points, middle, best, picks, trial)
             stack[depth, 0], stack[depth, 1], stack[depth, 2] = 2 * stretch + 1, middle, last
             stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = 2 * stretch, first, middle
             depth += 2
@@ -211,7 +262,7 @@ def find_cover(
             size += 1
         cover[size] = other
         size, last_end = size + 1, other
-    return size, picks[samples // 2]
+    return size, picks[((PLACES // 2) * (n - 1)) // (PLACES - 1)]
 
 
 @Kernel
@@ -248,7 +299,7 @@ def raise_tile(
     growth: FloatArray,
     i: int,
     n: int,
-    cover: IntArray,
+    cover: NDArray[np.int32],
     trials: FloatArray,
 ) -> None:
     """Raise `new` at n grid points from i on, of which new[at] is the first, to the largest chord of a cover."""
@@ -291,16 +342,16 @@ def raise_window(
     these, and are looked for again at some of them. `policy` gets the best pairs, where it is not empty.
     """
     base, (tick, steps, pace) = lattice.base, turn
-    stride = 1 if steps < EARLY else TILE // LOOKED_AT
+    everywhere = steps < EARLY
     period = min(1 + int(pace * max(steps - EARLY_KEPT, 0.0) / KEPT_FOR), LONGEST_KEPT)
-    trials, looked, picks = np.empty((3, TILE)), np.empty((5, TILE)), np.empty(TILE, np.int64)
+    trials, picks = np.empty((3, TILE)), np.empty(TILE, np.int64)
     for way in range(2):
         for tile in range(known // TILE + 1):
             i = tile * TILE
             n = min(TILE, known + 1 - i)
             cover = covers.anchors[family, way, tile]
             if covers.sizes[family, way, tile] == 0 or (tick + tile) % period == 0:
-                points, guess = (i, n, stride), covers.guesses[family, way, tile]
+                points, guess = (i, n, everywhere), covers.guesses[family, way, tile]
                 covers.sizes[family, way, tile], covers.guesses[family, way, tile] = find_cover(
                     old[way],
                     new[way],
@@ -313,12 +364,13 @@ def raise_window(
                     slack,
                     guess,
                     cover,
-                    looked,
                     picks,
+                    trials,
                 )
                 if policy.shape[1] > 0:
-                    samples = (n - 2 + stride) // stride
                     for t in range(min(TILE, policy.shape[1] - i)):
-                        policy[way, i + t] = picks[min((t + stride // 2) // stride, samples)]
+                        k = ((PLACES - 1) * t + n // 2) // max(n - 1, 1)  # the nearest place
+                        place = (min(k, PLACES - 1) * (n - 1)) // (PLACES - 1)
+                        policy[way, i + t] = picks[min(t, n - 1) if everywhere else place]
             chords, shifts, size = choices.chords[way], choices.shifts[way], covers.sizes[family, way, tile]
             raise_tile(old[way], new[way], base + i, chords, shifts, lattice.growth, i, n, cover[:size], trials)

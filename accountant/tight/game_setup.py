@@ -13,7 +13,7 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.cover_kernels import IntArray
+from accountant.tight.cover_kernels import EARLY, IntArray
 from accountant.tight.game_kernels import TEST
 from accountant.tight.kinds_above import values_kept
 from accountant.tight.mixed_game import moves_of, states_kept
@@ -28,8 +28,12 @@ PORTIONS = np.linspace(0.0, 1.0, 513) ** 2
 FEW_PAIRS = 4096
 """Pairs of a family that are taken as they are."""
 
-MOVE = 60.0
-"""Operations (see `accountant.patience`) of a step at a grid point, by doubling of the number of pairs."""
+BEGUN, EACH_PAIR, MOVE, EARLY_MOVE = 1.5e6, 230.0, 130.0, 50.0
+"""Operations (see `accountant.patience`) of the game of one kind, of each of its pairs, and at a grid point: of any step,
+and beside of each of the first steps, by the root of the number of pairs that are told apart."""
+
+MOST_APART = 4000
+"""These, at most, about."""
 
 
 class Costs(NamedTuple):
@@ -50,13 +54,14 @@ class Costs(NamedTuple):
     def of(self, kinds: int, pairs: float, steps: float, window: float) -> tuple[float, float]:
         """Of all kinds, and of one step."""
         search = self.pair * pairs / (1 + steps / self.many)
-        return self.kind * kinds, self.step + search + window * (self.point + self.root * math.sqrt(pairs))
+        early = min(0.1 + 2 * (EARLY / steps) ** kinds, 1.0)
+        return self.kind * kinds, self.step + search + window * (self.point + self.root * early * math.sqrt(pairs))
 
 
-COSTS = Costs(kind=1e6, step=1.7e4, pair=340.0, many=28.0, point=100.0, root=9.0, cell=20.0)
+COSTS = Costs(kind=1e6, step=2.5e4, pair=340.0, many=28.0, point=130.0, root=26.0, cell=20.0)
 """Measured."""
 
-COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=10.0, root=7.2, cell=5.0)
+COSTS_ABOVE = Costs(kind=1e6, step=300.0, pair=330.0, many=39.0, point=10.0, root=26.0, cell=5.0)
 """The same where there are no tests."""
 
 
@@ -278,7 +283,10 @@ def work_of(asked: Asked, step: float, slack: float) -> float:
         states = setup.steps + 1.0 if asked.order is not None else math.prod(count + 1.0 for count in setup.counts)
         once += states * costs.cell * setup.cells(step)
     else:
-        once, move = 0.0, MOVE * (2 + math.log2(setup.families[0].above.up.size)) * (window + 8)
+        pairs, early = setup.families[0].above.up.size, min(EARLY / setup.steps, 1.0)
+        first = float(setup.reaches(np.array([early]))[0]) / step + 8
+        searched = EARLY_MOVE * math.sqrt(min(pairs, MOST_APART)) * early * setup.steps * first
+        once, move = BEGUN + EACH_PAIR * pairs + searched, MOVE * (window + 8)
     return once + setup.moves * move
 
 

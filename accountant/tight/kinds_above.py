@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.cover_kernels import Choices, Covers, IntArray, Lattice, make_covers, raise_window
+from accountant.tight.cover_kernels import PACE, Choices, Covers, IntArray, Lattice, make_covers, raise_window
 from accountant.tight.pairs import Family
 from accountant.tight.screening_game import Windows, gather, make_lattice
 from accountant.tight.stretches import choices_of
@@ -68,7 +68,7 @@ def bound_states(
                 continue
             old = values[now - stride if k > 0 else (now + half) % values.shape[0]]
             raise_window(
-                old, new, choices, k, covers, unplayed, lattice, known, (index, float(np.sum(left)), 1.0), slack
+                old, new, choices, k, covers, unplayed, lattice, known, (index, float(np.sum(left)), PACE), slack
             )
         close_window(new, lattice, known, end)
     return now

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.cover_kernels import STEP_ROUNDING, Lattice
+from accountant.tight.cover_kernels import PACE, STEP_ROUNDING, Lattice
 from accountant.tight.game_kernels import TEST, extend_left, play_step, take_better
 from accountant.tight.pairs import Family
 from accountant.tight.screening_game import Windows, gather, make_lattice, never
@@ -56,7 +56,7 @@ def play_kinds(
         for k in np.flatnonzero(state).tolist():
             before, trial = values[(*state[:k], state[k] - 1, *state[k + 1 :])], Value.blank(lattice, last, spare)
             reach = int(windows.reach[(*state[:k], state[k] - 1, *state[k + 1 :])])
-            turn = tick, float(sum(state)), 1.0
+            turn = tick, float(sum(state)), PACE
             play_step(*before, *trial, players[k], lattice, reach, known, turn, slope_error, slack)
             if value is not None:
                 take_better(*value.inside(lattice, known), *trial.inside(lattice, known))
@@ -75,7 +75,8 @@ def play_in_order(
     steps: Sequence[Family], windows: Windows, step: float, slack: float
 ) -> tuple[FloatArray, NDArray[np.void]]:
     """The same where the adversary keeps to one order: the last step comes first; `windows` by what is left."""
-    trees, last = {id(family): gather(family, slack) for family in steps}, int(windows.reach[-1])
+    families, last = {id(family): family for family in steps}, int(windows.reach[-1])
+    trees = {kind: gather(family, slack) for kind, family in families.items()}
     limit = max(tree.stretches.limit(step, last) for tree in trees.values())
     lattice = make_lattice(limit, last, step)
     players = {kind: tree.player(step, limit, last) for kind, tree in trees.items()}

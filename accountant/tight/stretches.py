@@ -66,7 +66,7 @@ def cut_in_stretches(pairs: Pairs, share: FloatArray, slack: float) -> Stretches
     count = pairs.up.size
     peaks = np.maximum(share * pairs.variation(), LEAST_PEAK)
     growths = np.concatenate([[0.0], FIRST * slack * RATIO ** np.arange(LEVELS)])
-    ends = _halve(count)
+    ends = halve(count)
     levels, corners = np.zeros(len(ends), np.int64), np.zeros((3, len(ends)))
     size_anchors(np.stack(pairs), share, peaks, growths, ends, levels, corners)
     between = np.flatnonzero((levels < growths.size) & (ends[:, 1] >= 0))
@@ -85,17 +85,19 @@ def cut_in_stretches(pairs: Pairs, share: FloatArray, slack: float) -> Stretches
     return Stretches(anchors, shares, found, number[:count])
 
 
-def _halve(count: int) -> IntArray:
+@Kernel
+def halve(count: int) -> IntArray:
     """The first and the last pair of each stretch; -1 where there is none."""
-    ends = np.full((2 << max(count - 2, 0).bit_length(), 2), -1)
-    ends[1] = 0, count - 1
-    first = 1
-    while first < len(ends) // 2:
-        whole = first + np.flatnonzero(ends[first : 2 * first, 1] - ends[first : 2 * first, 0] > 1)
-        middle = ends[whole].sum(axis=1) // 2
-        ends[2 * whole] = np.stack([ends[whole, 0], middle], axis=-1)
-        ends[2 * whole + 1] = np.stack([middle, ends[whole, 1]], axis=-1)
-        first *= 2
+    size = 2
+    while size < 2 * (count - 1):
+        size *= 2
+    ends = np.full((size, 2), -1)
+    ends[1, 0], ends[1, 1] = 0, count - 1
+    for k in range(2, size):
+        first, last = ends[k // 2, 0], ends[k // 2, 1]
+        if last - first > 1:
+            middle = (first + last) // 2
+            ends[k, 0], ends[k, 1] = (middle, last) if k % 2 else (first, middle)
     return ends
 
 
