@@ -25,6 +25,7 @@ __all__ = [
     "IntArray",
     "Lattice",
     "make_covers",
+    "memory_of_covers",
     "raise_window",
     "record",
 ]
@@ -91,12 +92,22 @@ class Covers(NamedTuple):
 
 def make_covers(choices: Choices, points: int) -> Covers:
     """None that is known yet, of windows of up to so many grid points."""
-    shape = len(choices.starts) - 1, 2, -(-points // TILE)
-    pairs = np.diff(choices.starts[:, 1])
+    shape, pairs = (len(choices.starts) - 1, 2, -(-points // TILE)), np.diff(choices.starts[:, 1])
     guesses = np.zeros(shape, np.int64)
     guesses[:] = (pairs // 2)[:, None, None]
-    most = min(max(int(MOST_KEPT / guesses.size), LEAST_KEPT), 2 * int(np.max(pairs)) + SPARE_ANCHORS)
+    most = int(room_for(guesses.size, int(np.max(pairs))))
     return Covers(np.zeros((*shape, most), np.int32), np.zeros(shape, np.int64), guesses)
+
+
+def room_for(covers: float, pairs: int) -> float:
+    """Anchors for which so many covers have room each."""
+    return min(max(MOST_KEPT / covers, LEAST_KEPT), 2 * pairs + SPARE_ANCHORS)
+
+
+def memory_of_covers(families: int, points: float, pairs: int) -> float:
+    """Bytes of covers in windows of so many grid points."""
+    covers = families * 2 * (points / TILE + 1)
+    return covers * (4 * room_for(covers, pairs) + 16)
 
 
 class Lattice(NamedTuple):
@@ -234,7 +245,8 @@ def find_cover(
     best, trial = trials[2, :n], trials[0, :n]
     for t in range(n):
         best[t], picks[t] = -1.0, guess
-    improve(old, at, chords, shifts, own[guess], growth, points, guess, best, picks, trial)
+    for pair in (guess, 0, own.size - 1):
+        improve(old, at, chords, shifts, own[pair], growth, points, pair, best, picks, trial)
     stack = np.empty((DEEPEST, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = 1, 0, own.size - 1
     depth, size, last_end = 1, 0, -1

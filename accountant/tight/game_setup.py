@@ -13,7 +13,7 @@ from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
-from accountant.tight.cover_kernels import EARLY, IntArray
+from accountant.tight.cover_kernels import EARLY, IntArray, memory_of_covers
 from accountant.tight.game_kernels import TEST
 from accountant.tight.kinds_above import values_kept
 from accountant.tight.mixed_game import moves_of, states_kept
@@ -29,7 +29,7 @@ FEW_PAIRS = 4096
 """Pairs of a family that are taken as they are."""
 
 BEGUN, EACH_PAIR, MOVE, EARLY_MOVE = 1.5e6, 230.0, 130.0, 50.0
-"""Operations (see `accountant.patience`) of the game of one kind, of each of its pairs, and at a grid point: of any step,
+"""Operations (see `accountant.patience`) of the game of one kind, of each of its pairs, and at a grid point: of a step,
 and beside of each of the first steps, by the root of the number of pairs that are told apart."""
 
 MOST_APART = 4000
@@ -135,7 +135,9 @@ class Setup(NamedTuple):
     def memory(self, step: float) -> float:
         """Bytes that the game takes on a grid: of values, and of pairs that are played in the window of each kind."""
         cells = self.cells(step)
-        return cells * (2 * self.values * (8 if self.above else 8 + TEST.itemsize) + 16 * (len(self.counts) + 1))
+        kinds, pairs = len(self.counts), max(family.above.up.size for family in self.families)
+        covers = memory_of_covers(kinds, cells, pairs) if self.above else kinds * memory_of_covers(1, cells, pairs)
+        return cells * (2 * self.values * (8 if self.above else 8 + TEST.itemsize) + 16 * (kinds + 1)) + covers
 
     def kinds(self) -> list[int]:
         """The kind of each screening, of the last one first, where they come one after the other."""

@@ -19,9 +19,9 @@ from accountant.tight.pairs import Pairs, chord_tables, longest_shift, share_of_
 
 __all__ = ["Stretches", "choices_of", "cut_in_stretches"]
 
-FIRST, RATIO, LEVELS = 0.125, 3.0, 9
+FIRST, RATIO, LEVELS, MOST = 0.125, 3.0, 9, 0.1
 """By how much log-ratios of anchors are larger: this share of what a step may give away, and so many times more at
-each of so many levels; at level 0 they are not."""
+each of so many levels, up to so much; at level 0 they are not."""
 
 SURE = 1e-11
 """Relative: more than tents err by."""
@@ -66,6 +66,7 @@ def cut_in_stretches(pairs: Pairs, share: FloatArray, slack: float) -> Stretches
     count = pairs.up.size
     peaks = np.maximum(share * pairs.variation(), LEAST_PEAK)
     growths = np.concatenate([[0.0], FIRST * slack * RATIO ** np.arange(LEVELS)])
+    growths = growths[growths <= MOST]
     ends = halve(count)
     levels, corners = np.zeros(len(ends), np.int64), np.zeros((3, len(ends)))
     size_anchors(np.stack(pairs), share, peaks, growths, ends, levels, corners)
