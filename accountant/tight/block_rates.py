@@ -43,7 +43,7 @@ kinds are blocks."""
 FEWER = 0.8
 """How many of many kinds may be left where kinds that are near are one."""
 
-SOME_MOVES = 5000
+SOME_MOVES = 4000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""
 
 PLAYED_SHARE = 0.5

@@ -51,8 +51,8 @@ EARLY, PLACES = 40, 4
 EARLY_KEPT, KEPT_FOR, LONGEST_KEPT = 20.0, 32, 64
 """Up to so many steps covers are looked for anew at each; later they are kept for a share of the steps, up to some."""
 
-PACE = 8.0
-"""How much slower covers change where several kinds are played: from one state to the next."""
+PACE = 0.0
+"""Where several kinds are played covers are looked for in every state: the one before may have far fewer steps left."""
 
 STEP_ROUNDING = 1e-14
 """Relative; above what the weights (some ulp each) and the sums (at most 10 roundings) of one step may err."""

@@ -90,8 +90,10 @@ def take_apart(remainder: Remainder, x: FloatArray, delta: float | None) -> tupl
     if not isinstance(remainder, FlatEnd):
         return log_w, delta
     with np.errstate(divide="ignore"):
-        log_w = np.log(np.maximum(np.exp(log_w) - remainder.above * (1 + 1e-9), 0.0))
-    return log_w, None if delta is None else max(delta - remainder.above, LEAST_LEFT * delta)
+        rest = np.log(np.maximum(np.exp(log_w) - remainder.above * (1 + 1e-9), 0.0))
+    if not np.any(rest > -math.inf):  # all of it is flat
+        return log_w, delta
+    return rest, None if delta is None else max(delta - remainder.above, LEAST_LEFT * delta)
 
 
 def take_lower(remainder: Remainder) -> Remainder:

@@ -54,7 +54,7 @@ class Costs(NamedTuple):
     def of(self, kinds: int, pairs: float, steps: float, window: float) -> tuple[float, float]:
         """Of all kinds, and of one step."""
         search = self.pair * pairs / (1 + steps / self.many)
-        early = min(0.1 + 2 * (EARLY / steps) ** kinds, 1.0)
+        early = min(0.3 + 2 * (EARLY / steps) ** kinds, 1.0)
         return self.kind * kinds, self.step + search + window * (self.point + self.root * early * math.sqrt(pairs))
 
 

@@ -10,7 +10,7 @@ import accountant as ac
 from accountant.adjacency import DIRECTIONS
 from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
-from accountant.tight.flat_ends import FlatEnd, split_log_delta, take_lower
+from accountant.tight.flat_ends import FlatEnd, split_log_delta, take_apart, take_lower
 from accountant.tight.fourier import ComposedLoss, LossSum
 from accountant.tight.game_setup import Asked, set_up
 from accountant.tight.loss_caps import LossCap
@@ -100,6 +100,14 @@ def composed(sign: int) -> ComposedLoss:
     measures = bracket(ac.Gaussian(2.0), "remove", Interval(-4.0, 20.0), 0.0, grid).measures
     total.add(measures[0 if sign > 0 else 1], 1)
     return total.compose()
+
+
+def test_what_is_all_flat_says_nothing_of_a_tilt():
+    """A thousand exponential mechanisms within 128 nats cost 1 everywhere: there was no tilt, and an IndexError."""
+    end = FlatEnd(Flat(), above=1.0, below=0.125, top=0.125, end=5.0)
+    log_w, delta = take_apart(end, np.array([-1.0, 1.0]), 1e-3)
+    assert np.isfinite(log_w).all()
+    assert delta == 1e-3
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])

@@ -4,6 +4,7 @@ import math
 import random
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -96,7 +97,9 @@ def test_the_game_from_above_is_that_with_tests(seed, step, slack):
     step = math.ldexp(round(2**20 * step * setup.deviation) or 1, -20)
     windows = setup.windows(step)
     both = [played(setup.families, windows, step, slack) for played in (bound_kinds, play_kinds)]
-    assert (both[0] == both[1][0]).all()
+    above, (upper, tests) = both[0], both[1]
+    assert (tests["value"] <= np.minimum(above, upper)).all()
+    assert above == pytest.approx(upper, rel=4 * setup.steps * slack + 1e-6, abs=1e-12)
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -299,7 +302,7 @@ def test_curves_and_risks_of_several_kinds(monkeypatch):
     by_blocks = ac.true_positive_rate(run, 0.01)
     assert "blocks" in by_blocks.source
     monkeypatch.setattr(block_rates, "SOME_MOVES", 10**6)
-    by_game = ac.true_positive_rate(run, 0.01)
+    by_game = ac.true_positive_rate(run, 0.01, patience=10.0)
     assert 0.05 < by_game.lower <= by_game.upper < 1.1 * by_game.lower
     assert 0.05 < by_blocks.lower <= by_blocks.upper < 1.3 * by_blocks.lower
     assert by_game.lower <= by_blocks.upper
@@ -357,7 +360,7 @@ def test_ten_random_kinds_are_certified(seed, rate, votes):
 def test_a_time_that_a_refusal_names_is_enough():
     run = ac.Composition((P(S(5.0 + i, 10.0, 20), 0.2), 10) for i in range(10))
     with pytest.raises(ac.OutOfPatience) as refusal:
-        tight(run, 1e-5, patience=1.0)
+        tight(run, 1e-5, patience=0.3)
     assert tight(run, 1e-5, patience=1.01 * refusal.value.seconds).lower > 0.0
 
 
