@@ -13,6 +13,8 @@ arrays, each the values at x >= 0 of one direction; a stretch to the left of x =
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -79,11 +81,22 @@ def play_steps(family: Family, windows: Windows, step: float, slack: float) -> t
     return upper[end, :, inside].copy(), tests[end, :, inside].copy()
 
 
-class Tree(NamedTuple):
-    """A family's pairs, in stretches, and a member that is played next below each."""
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Pairs that dominate a family, each with a probability, and a member that is played next below each.
 
-    stretches: Stretches
+    `slack` is what a step may give away.
+    """
+
+    corners: Pairs
+    share: FloatArray
     members: Pairs
+    slack: float
+
+    @cached_property
+    def stretches(self) -> Stretches:
+        """Of these pairs; only a game that is played needs them."""
+        return cut_in_stretches(self.corners, self.share, self.slack)
 
     def player(self, step: float, limit: int, last: int) -> Player:
         """For shifts of at most `limit` steps, and windows of at most `last`."""
@@ -128,4 +141,4 @@ def gather(family: Family, loss: float) -> Tree:
     costliest = np.lexsort((variance, group))[np.append(starts[1:], group.size) - 1]
     picked = np.asarray(family.played)[:, costliest]
     chosen = np.where(picked > TINY, picked * (1 - INPUT_ERROR), 0.0)
-    return Tree(cut_in_stretches(corners, share_of_peak(corners, most), loss), Pairs(*chosen))
+    return Tree(corners, share_of_peak(corners, most), Pairs(*chosen), loss)

@@ -91,6 +91,7 @@ def test_all_stages_are_named_at_once():
     for seconds in (1.0, 5.0):
         with pytest.raises(ac.OutOfPatience) as refusal:
             tight(PLAN, 1e-5, tolerance=1e-4, patience=seconds)
+        assert named(refusal.value, "patience") <= 500.0
         found = tight(PLAN, 1e-5, tolerance=1e-4, patience=named(refusal.value, "patience"))
         assert found.epsilon - found.lower <= 1e-4 * found.epsilon
 
