@@ -311,8 +311,8 @@ class Blocks:
         if clocks.in_order:
             below = play_in_clock_order(clocks.order)
         unseen = None if below else clocks.same_pairs(self.families, aim.order)
-        answers = self.setting.both_sides(self.families, clocks.blocks(), aim.order, below, unseen)
-        return replace(answers, lost=clocks.lost)
+        blocks, lost = clocks.play()
+        return replace(self.setting.both_sides(self.families, blocks, aim.order, below, unseen), lost=lost)
 
     def _play(self, kinds: Sequence[Kind], played: int, ask: Ask) -> Interval:
         """The answer with so many kinds played, and the others composed as blocks."""

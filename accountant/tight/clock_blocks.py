@@ -1,6 +1,6 @@
-"""Very many kinds of screening: blocks of a game on a clock from above, one order of the kinds from below.
+"""Very many kinds of screening: strides of a game on a clock from above, one order of the kinds from below.
 
-Kinds that are alike share one game (`accountant.tight.clock_references`); blocks of all games are composed like other
+Kinds that are alike share one game (`accountant.tight.clock_references`); strides of all games are composed like other
 releases (notebooks/mathematics.md, Many kinds of screening). From below each kind plays its own pairs, the costliest
 kind last; where steps are too many for that, one pair of each kind all the time.
 """
@@ -26,7 +26,7 @@ from accountant.tight.clock_game import (
     set_clock,
     size_clock,
 )
-from accountant.tight.clock_ladders import OWN_FINENESS, SPREADS, Spread, find_clocks
+from accountant.tight.clock_ladders import OWN_FINENESS, SPREADS, Spread, find_clocks, own_clocks
 from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_plans import Choice, Games, Plan, choices_of, plans_of, use_rest
@@ -50,7 +50,7 @@ Entries = Sequence[tuple[Event, int]]
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
-SPARE, EACH, COMPOSED, LEAST_ROOT = 5e8, 1.5e7, 5e4, 300.0
+SPARE, EACH, COMPOSED, LEAST_ROOT = 2e8, 1.5e7, 5e4, 300.0
 """The same that is left for laws and for composing, and for each kind; and for composing pairs that are played all the
 time, by kind and by the root of all screenings, which counts as so many at least."""
 
@@ -227,13 +227,15 @@ class ClockRun(NamedTuple):
         spend(self.below_work, BEGUN)
         return SamePairs(families, order)
 
-    def blocks(self) -> list[tuple[Event, int]]:
-        """Pairs that together are above all screenings."""
-        found = list(self.alone)
+    def play(self) -> tuple[list[tuple[Event, int]], float]:
+        """Pairs that together are above all screenings, but for what may be added to delta."""
+        found, lost = list(self.alone), self.lost
         for setup in self.setups:
             spend(setup.work, BEGUN)
-            found += [(ClockPair(self.like, game), many) for game, many in play_on_clock(setup)]
-        return found
+            games, added = play_on_clock(setup)
+            found += [(ClockPair(self.like, game), many) for game, many in games]
+            lost += added
+        return found, lost * (1 + 1e-9)
 
 
 def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
@@ -258,11 +260,11 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     plan = _plan(search, kinds, first)
     if plan.lost > most_lost:
         return None
-    law = sum(law_work(each.clock, cut.blocks, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True))
+    law = sum(law_work(each.clock, log_delta) for each in plan.sized)
     if law > MOST_LAW:
         return None
     spend(law, BEGUN)
-    setups = [set_clock(each, cut, aim.order, log_delta) for each, cut in zip(plan.sized, plan.cuts, strict=True)]
+    setups = [set_clock(each, cut) for each, cut in zip(plan.sized, plan.cuts, strict=True)]
     blocks = [block for kind in plan.alone for block in search.blocks_of(kind).blocks]
     return ClockRun(families[0][0], setups, blocks, ordered, in_order, sum(each.clock.lost for each in plan.sized))
 
@@ -294,6 +296,10 @@ def _plan(search: _Search, kinds: Sequence[Kind], first: Games) -> Plan:
         if search.does(best) or plan.lost > best.lost or best.apart <= LEAST_APART * best.lost:
             break
     assert best is not None
+    if not search.does(best):
+        plan = search.plan(own := own_clocks(kinds))
+        if plan.lost < best.lost:
+            best, taken = plan, own
     for fineness in FINENESS[1:]:
         if search.does(best) or (games := search.refer(kinds, fineness, wide)) is None:
             break

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
-from accountant.tight.clock_laws import ULP, Law, laws_of, least_chance
+from accountant.tight.clock_laws import ULP, Law, law_of, least_chance
 from accountant.tight.clock_references import Clock, Reference, cost_of, curve_of
 from accountant.tight.cover_kernels import (
     EARLY,
@@ -35,6 +35,7 @@ from accountant.tight.kinds_above import close_window
 from accountant.tight.pairs import INPUT_ERROR, Family, Pairs
 from accountant.tight.screening_game import Tree, gather, make_lattice, never
 from accountant.tight.stretches import choices_of
+from accountant.tight.strides import Stride, cut_off, find_stride, stride_work
 
 __all__ = [
     "ClockSetup",
@@ -46,19 +47,29 @@ __all__ = [
     "size_clock",
 ]
 
-SHORTEST = 8
-"""Steps of the longest reference that a block takes at least."""
+LEFT, LONG = (8, 16, 32, 64, 128), (0.5, 1.0, 2.0, 4.0)
+"""Steps of the longest reference that are left after strides at least, and strides over these."""
+
+SPARE = 2.0
+"""Standard deviations of all ticks that are left in the mean beside these."""
+
+UNSEEN = 9.0
+"""Nats below delta of what all strides may add to it."""
 
 BEGUN, MOVED, SEARCHED, ADDED = 8e6, 3.8, 27.0, 0.5
 """Operations (see `accountant.patience`) of a game, and, at each grid point in both directions, of a reference by
-doubling of the number of its pairs, while all points are looked at by the root of that number, and of a block."""
+doubling of the number of its pairs, while all points are looked at by the root of that number, and of all ticks."""
+
+COMPOSED = 9e7
+"""The same of composing a pair with others, about."""
 
 OUTER = 9.0
 """Nats below delta, over all screenings, up to which windows reach: values beyond are those at the edge, and add less
 than that share."""
 
-BLOCK_LOSS = 1.3
-"""Steps of the costliest reference that a block costs by itself, about."""
+STRIDE_LOSS = 0.15
+"""Steps of the costliest reference that a stride costs by itself, about, over the log of one more than its ticks over
+those that are left."""
 
 GRID_LOSS = 0.22
 """Share of the divergence that a grid adds, about, over the square of its step in deviations of a screening's loss: a
@@ -82,11 +93,11 @@ FEWER = 4
 """Of these, each so many are asked of every kind."""
 
 
-def play_work(references: Sequence[Reference], blocks: int, points: float, early: float) -> float:
-    """Operations of a game of so many grid points, and of those in its first steps, of so many different blocks."""
+def play_work(references: Sequence[Reference], points: float, early: float) -> float:
+    """Operations of a game of so many grid points, and of those in its first steps."""
     pairs = np.array([each.pairs.up.size for each in references])
     moved, searched = MOVED * float(np.sum(np.log2(pairs + 2))), SEARCHED * float(np.sum(np.sqrt(pairs)))
-    return BEGUN + (moved + ADDED * blocks) * points + searched * early
+    return BEGUN + (moved + ADDED) * points + searched * early
 
 
 def usual_ticks(ticks: Sequence[int]) -> float:
@@ -94,26 +105,19 @@ def usual_ticks(ticks: Sequence[int]) -> float:
     return math.sqrt(min(ticks) * max(ticks))
 
 
-class Block(NamedTuple):
-    """So many equal blocks: the law of the ticks of one, and what is known beyond the grid, its Rényi bound at orders
-    1 + b and its largest loss."""
+class ClockSetup(NamedTuple):
+    """The game of a clock, and what is read off it.
 
-    many: int
+    What is left after all strides, if there are any, takes ticks of that `law`. Without strides a Rényi bound at orders
+    1 + b and the largest loss are known of what is beyond the grid.
+    """
+
+    references: list[Reference]
     law: Law
+    stride: Stride | None
     b: FloatArray
     curve: FloatArray
     end: float
-
-    def bound(self, step: float, upper: FloatArray) -> PlayedGame:
-        """Its game, of which nothing is known from below."""
-        return PlayedGame(step, upper, never(upper.shape), STEP_ROUNDING, self.b, self.curve, self.end)
-
-
-class ClockSetup(NamedTuple):
-    """All blocks of a clock, and the game that all of them are read off."""
-
-    references: list[Reference]
-    blocks: list[Block]
     step: float
     reach: IntArray
     ends: IntArray
@@ -128,7 +132,14 @@ class ClockSetup(NamedTuple):
         """Operations of the game."""
         early = int(EARLY * usual_ticks([each.ticks for each in self.references]))
         points, first = float(np.sum(self.reach)), float(np.sum(self.reach[:early]))
-        return play_work(self.references, len(self.blocks), points, first)
+        found = play_work(self.references, points, first)
+        if self.stride is not None:
+            found += stride_work(self.stride.longest, float(self.last))
+        return found
+
+    def bound(self, upper: FloatArray) -> PlayedGame:
+        """A game of which nothing is known from below."""
+        return PlayedGame(self.step, upper, never(upper.shape), STEP_ROUNDING, self.b, self.curve, self.end)
 
 
 class Reaches(NamedTuple):
@@ -149,12 +160,16 @@ class Reaches(NamedTuple):
 class Sized(NamedTuple):
     """What is known of a clock's game before a law is made.
 
-    The ticks of all screenings have that mean, and exponential means at `RATES`. The divergences are those of all
-    screenings, of the costliest reference, and what it costs beside by mixtures and by trading kinds for others.
+    The ticks of all screenings have that mean and standard deviation, and exponential means at `RATES`. The divergences
+    are those of all screenings, of the costliest reference, and what it costs beside by mixtures and by trading kinds
+    for others.
     """
 
     clock: Clock
+    b: float
+    log_delta: float
     mean: float
+    spread: float
     log_means: FloatArray
     reaches: Reaches
     deviation: float
@@ -163,44 +178,61 @@ class Sized(NamedTuple):
     costliest: float
     beside: float
 
-    def last(self, blocks: int) -> int:
-        """Ticks that one of so many blocks takes at most, about."""
+    @property
+    def last(self) -> int:
+        """Ticks that all screenings take at most, about."""
         # Chernoff's bound
-        far = float(np.min((self.depth + self.log_means / blocks) * self.clock.longest / RATES))
-        return min(math.ceil(far) + (self.clock.longest if blocks > 1 else 0), self.clock.most)
+        far = float(np.min((self.depth + self.log_means) * self.clock.longest / RATES))
+        return min(math.ceil(far), self.clock.most)
 
-    def cuts(self, blocks: int, tolerances: Sequence[float]) -> list[Cut]:
-        """So many blocks, on grids that add those shares to the variance of every step."""
-        last, found = self.last(blocks), list[Cut]()
+    def strides(self) -> list[Stride | None]:
+        """Those of several lengths, after which several numbers of ticks are left; and none."""
+        longest, found = self.clock.longest, list[Stride | None]([None])
+        added = math.exp(max(self.log_delta - UNSEEN, -690.0))
+        for steps in LEFT:
+            least = steps * longest
+            taken = self.mean - least - SPARE * self.spread
+            for long in LONG:
+                if taken >= long * least:
+                    many = math.ceil(taken / (long * least))
+                    found.append(Stride(many, int(taken / many), least, longest, added / many, self.b))
+        return found
+
+    def cuts(self, stride: Stride | None, tolerances: Sequence[float]) -> list[Cut]:
+        """Games of such strides, on grids that add those shares to the variance of every step."""
+        last, lost, found = self.last, self.beside, list[Cut]()
+        if stride is not None:
+            last = max(last - stride.many * stride.ticks, stride.last)
+            lost += STRIDE_LOSS * self.costliest * stride.many * math.log1p(stride.ticks / stride.least)
         reach = self.reaches.of(last)
-        different = min(blocks, len(self.clock.kinds) + 1)
         early = EARLY * usual_ticks([each.ticks for each in self.clock.references]) / (last + 1.0)
         for tolerance in tolerances:
             step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
-            cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step))
+            cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step) + 1)
             sums = np.concatenate([[0.0], np.cumsum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2)])
             first, points = (last + 1.0) * np.interp([early, 1.0], PORTIONS, sums)
-            work = play_work(self.clock.references, different, float(points), float(first))
+            work = play_work(self.clock.references, float(points), float(first))
+            if stride is not None:
+                work += stride_work(stride.longest, float(cells[-1]))
             added = GRID_LOSS * (step / self.deviation) ** 2 * self.total
-            lost = self.beside + added + BLOCK_LOSS * self.costliest * (blocks - 1)
-            found.append(Cut(blocks, step, work, lost))
-        return found
-
-    def numbers(self) -> list[int]:
-        """Of blocks, up to those of few steps."""
-        shortest, found = max(int(self.mean / (SHORTEST * self.clock.longest)), 1), [1]
-        while found[-1] < shortest:
-            found.append(min(max(found[-1] + 1, int(1.25 * found[-1])), shortest))
+            found.append(Cut(stride, step, work, lost + added))
         return found
 
 
 class Cut(NamedTuple):
-    """So many blocks, the step of the grid, operations, and the divergence that is lost, about."""
+    """The strides, the step of the grid, operations, and the divergence that is lost, about.
 
-    blocks: int
+    Beside those of the game, which is `played`, the `work` is that of composing its pairs with others.
+    """
+
+    stride: Stride | None
     step: float
-    work: float
+    played: float
     lost: float
+
+    @property
+    def work(self) -> float:
+        return self.played + COMPOSED * (1 if self.stride is None else 2)
 
 
 def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
@@ -215,7 +247,10 @@ def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
     depth = -math.log(least_chance(log_delta))
     sway, mean, means = SWAY / math.sqrt(max(-2 * log_delta, 2.0)), clock.mean(), clock.log_means(RATES / clock.longest)
     beside = _beside(clock, mean, (order - 1) * (1 + sway * AROUND))
-    return Sized(clock, mean, means, reaches, deviation, depth, total, clock.longest * tick, beside)
+    costliest = clock.longest * tick
+    return Sized(
+        clock, order - 1, log_delta, mean, clock.spread(), means, reaches, deviation, depth, total, costliest, beside
+    )
 
 
 def _beside(clock: Clock, ticks: float, b: FloatArray) -> float:
@@ -228,32 +263,41 @@ def _beside(clock: Clock, ticks: float, b: FloatArray) -> float:
     return max(float(np.mean(ticks * most - np.sum(own, axis=0))), 0.0)
 
 
-def set_clock(sized: Sized, cut: Cut, order: float, log_delta: float) -> ClockSetup:
-    """Blocks of the screenings of a clock, by the laws of their ticks."""
-    clock, b = sized.clock, ORDERS[::FEWER] * (order - 1)
-    curves = np.array([curve_of(Reference(1, kind.above), b) if kind.cost else 0.0 * b for kind in clock.kinds])
-    largest = np.array([float(np.max(kind.above, initial=0.0)) for kind in clock.kinds])
-    blocks = []
-    for many, part, law in laws_of(clock, cut.blocks, log_delta):
-        times = np.array(part, dtype=float)
-        curve = (times @ curves) * (1 + 1e-9) + 1e-14 / b
-        blocks.append(Block(many, law, b, curve, float(times @ largest) * (1 + 1e-9)))
-    last = max(block.law.first + block.law.chances.size - 1 for block in blocks)
+def set_clock(sized: Sized, cut: Cut) -> ClockSetup:
+    """The game of all screenings of a clock, by the law of their ticks."""
+    clock, stride, law = sized.clock, cut.stride, law_of(sized.clock, least_chance(sized.log_delta))
+    if stride is None:
+        b = ORDERS[::FEWER] * sized.b
+        times = np.array([kind.times for kind in clock.kinds], dtype=float)
+        curves = np.array([curve_of(Reference(1, kind.above), b) if kind.cost else 0.0 * b for kind in clock.kinds])
+        largest = np.array([float(np.max(kind.above, initial=0.0)) for kind in clock.kinds])
+        curve, end = (times @ curves) * (1 + 1e-9) + 1e-14 / b, float(times @ largest) * (1 + 1e-9)
+        last = law.first + law.chances.size - 1
+    else:
+        law = law.less(stride.many * stride.ticks, stride.least)
+        last = max(law.first + law.chances.size - 1, stride.last)
+        b, curve, end = np.ones(1), np.full(1, math.inf), 0.0
     reaches = sized.reaches.of(max(last, 1))
     times = np.arange(last + 1.0)
     reach = np.interp(times, PORTIONS * last, reaches)
     farthest = float(reach[-1]) / cut.step + 2.0
     ends = np.ceil(np.minimum(sized.reaches.end * times / cut.step, farthest)).astype(np.int64)
+    if stride is not None:  # games that follow from values that end at a grid point end up to a step later
+        ends[stride.least + stride.longest :] += 1
     cells = np.minimum(np.ceil(reach / cut.step).astype(np.int64) + 1, ends)
+    if stride is not None:
+        end = cut.step * (int(cells[-1]) + 1.0)
     slack = (cut.step / sized.deviation) ** 2 / 12
-    return ClockSetup(clock.references, blocks, cut.step, cells, ends, slack)
+    return ClockSetup(clock.references, law, stride, b, curve, end, cut.step, cells, ends, slack)
 
 
 @Kernel
 def fill_clock(
     values: FloatArray,
-    totals: FloatArray,
+    total: FloatArray,
     chances: FloatArray,
+    kept: FloatArray,
+    rows: IntArray,
     durations: IntArray,
     windows: IntArray,
     choices: Choices,
@@ -262,7 +306,7 @@ def fill_clock(
     usual: float,
     slack: float,
 ) -> None:
-    """Play tick by tick, and add to `totals` the values of all ticks by their `chances`, one row for each of both.
+    """Play tick by tick, add to `total` the values of all ticks by their `chances`, and keep some by their `rows`.
 
     Axes of `values` are (tick, direction, grid point); ticks take turns. `windows` has the reach and the end of each
     tick; `usual` ticks are a step, about.
@@ -277,41 +321,53 @@ def fill_clock(
                 continue
             old = values[(j - durations[k]) % values.shape[0]]
             raise_window(old, new, choices, k, covers, unplayed, lattice, known, turn, slack)
+        # a total variation distance is the same in both directions
+        new[0, base] = new[1, base] = min(new[0, base], new[1, base])
         close_window(new, lattice, known, end)
-        for row in range(totals.shape[0]):
-            if chances[row, j] > 0.0:
-                for d in range(2):
-                    for i in range(totals.shape[2]):
-                        totals[row, d, i] += chances[row, j] * new[d, base + i]
+        if chances[j] > 0.0:
+            for d in range(2):
+                for i in range(total.shape[1]):
+                    total[d, i] += chances[j] * new[d, base + i]
+        if rows[j] >= 0:
+            for d in range(2):
+                for i in range(total.shape[1]):
+                    kept[rows[j], d, i] = new[d, base + i]
 
 
-def play_on_clock(setup: ClockSetup) -> list[tuple[PlayedGame, int]]:
-    """Values from above of all blocks, and how many there are of each."""
+def play_on_clock(setup: ClockSetup) -> tuple[list[tuple[PlayedGame, int]], float]:
+    """Values from above of strides and of what is left after them, how many there are of each, and what is lost.
+
+    That is what may be added to delta beside them.
+    """
     lines = [reference_tree(each, setup.slack).stretches for each in setup.references]
     limit = max(each.limit(setup.step, setup.last) for each in lines)
     lattice, choices = make_lattice(limit, setup.last, setup.step), choices_of(lines, setup.step, limit, setup.last)
-    durations = np.array([each.ticks for each in setup.references])
-    chances = np.zeros((len(setup.blocks), setup.reach.size))
-    for row, block in zip(chances, setup.blocks, strict=True):
-        row[block.law.first : block.law.first + block.law.chances.size] = block.law.chances
-    totals = np.zeros((len(setup.blocks), 2, setup.last + 1))
+    durations, law, stride = np.array([each.ticks for each in setup.references]), setup.law, setup.stride
+    chances, rows, points = np.zeros(setup.reach.size), np.full(setup.reach.size, -1), setup.last + 1
+    chances[law.first : law.first + law.chances.size] = law.chances
+    wanted = [] if stride is None else sorted(set(stride.kept))
+    rows[wanted] = np.arange(len(wanted))
+    total, kept = np.zeros((2, points)), np.zeros((len(wanted), 2, points))
     fill_clock(
         np.zeros((int(durations.max()) + 1, 2, lattice.size(setup.last))),
-        totals,
+        total,
         chances,
+        kept,
+        rows,
         durations,
         np.stack([setup.reach, setup.ends], axis=-1),
         choices,
-        make_covers(choices, setup.last + 1),
+        make_covers(choices, points),
         lattice,
         usual_ticks(durations.tolist()),
         setup.slack,
     )
-    games = []
-    for block, total in zip(setup.blocks, totals, strict=True):
-        upper = (total + block.law.beyond) * (1 + (block.law.chances.size + 4) * ULP)
-        games.append((block.bound(setup.step, upper), block.many))
-    return games
+    left = (total + law.beyond) * (1 + (law.chances.size + 4) * ULP)
+    if stride is None:
+        return [(setup.bound(left), 1)], 0.0
+    left, edge = cut_off(left)
+    each, added = find_stride(stride, dict(zip(wanted, kept, strict=True)), setup.step)
+    return [(setup.bound(each), stride.many), (setup.bound(left), 1)], (edge + stride.many * added) * (1 + 4 * ULP)
 
 
 def reference_tree(reference: Reference, slack: float) -> Tree:

@@ -22,7 +22,7 @@ from accountant.tight.clock_references import (
     share_of,
 )
 
-__all__ = ["OWN_FINENESS", "SPREADS", "Spread", "find_clocks", "ladder_of"]
+__all__ = ["OWN_FINENESS", "SPREADS", "Spread", "find_clocks", "ladder_of", "own_clocks"]
 
 SPACINGS = (2.2, 0.25), (4.5, 0.35), (math.inf, 0.5)
 """How far apart neighbouring references are, by the largest ratio of costs among kinds."""
@@ -71,12 +71,8 @@ def _next_rung(ticks: int, spacing: float) -> int:
 def find_clocks(
     kinds: Sequence[Kind], order: float, fineness: float = 1.0, spread: Spread = SPREADS[0]
 ) -> tuple[list[Clock], list[Kind]]:
-    """Games of kinds whose costs are not too far apart, and kinds that have no references."""
-    alone = [
-        kind for kind in kinds if kind.above.up.size and not (np.max(kind.above) < LARGEST and kind.cost > LEAST_COST)
-    ]
-    apart = {id(kind) for kind in alone}
-    held = [kind for kind in kinds if id(kind) not in apart]
+    """Games of kinds whose costs are not too far apart, or of one by itself, and kinds that have no clock."""
+    held, alone = _on_clocks(kinds)
     nothing, clocks = [kind for kind in held if kind.cost == 0.0], list[Clock]()
     for each in _classes([kind for kind in held if kind.cost > 0.0], spread.alike):
         left = sorted(each, key=lambda kind: kind.cost, reverse=True)
@@ -84,17 +80,45 @@ def find_clocks(
             group = [kind for kind in left if kind.cost * spread.widest >= left[0].cost]
             clock, rest = _make_clock(group, order, fineness)
             if clock is None or len(clock.kinds) == 1:
-                alone.append(left.pop(0))
+                clocks.append(_own_clock(left.pop(0)))
             else:
                 clocks.append(clock)
                 left = sorted([*rest, *left[len(group) :]], key=lambda kind: kind.cost, reverse=True)
+    return _with_nothing(clocks, nothing, alone)
+
+
+def own_clocks(kinds: Sequence[Kind]) -> tuple[list[Clock], list[Kind]]:
+    """The game of each kind by itself, and kinds that have no clock."""
+    held, alone = _on_clocks(kinds)
+    clocks = [_own_clock(kind) for kind in held if kind.cost > 0.0]
+    return _with_nothing(clocks, [kind for kind in held if kind.cost == 0.0], alone)
+
+
+def _on_clocks(kinds: Sequence[Kind]) -> tuple[list[Kind], list[Kind]]:
+    """Kinds that may have a clock, and others."""
+    alone = [
+        kind for kind in kinds if kind.above.up.size and not (np.max(kind.above) < LARGEST and kind.cost > LEAST_COST)
+    ]
+    without = {id(kind) for kind in alone}
+    return [kind for kind in kinds if id(kind) not in without], alone
+
+
+def _with_nothing(
+    clocks: list[Clock], nothing: Sequence[Kind], alone: Sequence[Kind]
+) -> tuple[list[Clock], list[Kind]]:
+    """The same with kinds that cost nothing on some clock."""
     if not clocks:
         return [], [*alone, *nothing]
     for kind in nothing:
         clocks[0].kinds.append(kind)
         clocks[0].rungs.append((0, 1))
         clocks[0].shares.append(0.0)
-    return clocks, alone
+    return clocks, list(alone)
+
+
+def _own_clock(kind: Kind) -> Clock:
+    """The game of a kind by itself, on a clock of one tick for each of its screenings."""
+    return Clock([kind], [Reference(1, kind.above)], [(0, 1)], [1.0])
 
 
 def _classes(kinds: Sequence[Kind], alike: float) -> list[list[Kind]]:

@@ -1,10 +1,8 @@
-"""Laws of how many ticks the screenings of blocks take (notebooks/mathematics.md, Many kinds of screening)."""
+"""Laws of how many ticks screenings take (notebooks/mathematics.md, Many kinds of screening)."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ import numpy as np
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.clock_references import Clock
 
-__all__ = ["DEPTH", "ULP", "Law", "law_of", "law_work", "laws_of", "least_chance", "parts_of"]
+__all__ = ["DEPTH", "ULP", "Law", "law_of", "law_work", "least_chance"]
 
 ULP = 2.0**-53
 
@@ -54,6 +52,16 @@ class Law(NamedTuple):
                 return found
             power = power.plus(power, lost)
 
+    def less(self, ticks: int, least: int) -> Law:
+        """Of so many ticks less, but of at least so many."""
+        first = self.first - ticks
+        if first >= least:
+            return self._replace(first=first)
+        cut = min(least - first, self.chances.size - 1)
+        kept = self.chances[cut:].copy()
+        kept[0] += float(np.sum(self.chances[:cut])) * (1 + self.chances.size * ULP)
+        return self._replace(first=least, chances=kept)
+
 
 def law_of(clock: Clock, lost: float) -> Law:
     """Of the ticks that all screenings take."""
@@ -72,45 +80,9 @@ def law_of(clock: Clock, lost: float) -> Law:
     return found
 
 
-def laws_of(clock: Clock, blocks: int, log_delta: float) -> list[tuple[int, list[int], Law]]:
-    """So many blocks of its screenings: how many are equal, their screenings of each kind, and the law of their ticks.
-
-    What all blocks have is one law, as near as that delta needs it, to which each adds that of what it has beside.
-    """
-    lost = least_chance(log_delta)
-    least, parts = _common_parts([kind.times for kind in clock.kinds], blocks)
-    base = law_of(clock.part(least), lost) if any(least) else Law(0, np.ones(1), 0.0)
-    found = []
-    for many, part in parts:
-        beside = [each - known for each, known in zip(part, least, strict=True)]
-        found.append((many, part, base.plus(law_of(clock.part(beside), lost), lost) if any(beside) else base))
-    return found
-
-
-def _common_parts(times: Sequence[int], blocks: int) -> tuple[list[int], list[tuple[int, list[int]]]]:
-    """Screenings of each kind that every block has, and all blocks."""
-    parts = parts_of(times, blocks)
-    return [min(each) for each in zip(*(part for _, part in parts), strict=True)], parts
-
-
-def law_work(clock: Clock, blocks: int, log_delta: float) -> float:
-    """Operations of these laws, by arithmetic alone."""
-    depth, (least, parts) = (
-        -math.log(least_chance(log_delta)),
-        _common_parts([kind.times for kind in clock.kinds], blocks),
-    )
-    found, width = _work_of(clock, least, depth)
-    for _, part in parts:
-        work, beside = _work_of(clock, [each - known for each, known in zip(part, least, strict=True)], depth)
-        found += work + CONVOLUTION + PRODUCT * width * beside
-    return found
-
-
-def _work_of(clock: Clock, times: Sequence[int], depth: float) -> tuple[float, float]:
-    """Operations of the law of so many screenings of each kind, products of all pairs of chances, and its width."""
-    if not any(times):
-        return 0.0, 1.0
-    clock = clock.part(times)
+def law_work(clock: Clock, log_delta: float) -> float:
+    """Operations of the law of all ticks, by arithmetic alone: of products of all pairs of chances."""
+    depth = -math.log(least_chance(log_delta))
     ticks, found, whole = clock.ticks, 0.0, 0.0
     for rung in sorted(set(clock.rungs)):
         apart, number, variance, width = ticks[rung[1]] - ticks[rung[0]], 0, 0.0, 1.0
@@ -123,7 +95,7 @@ def _work_of(clock: Clock, times: Sequence[int], depth: float) -> tuple[float, f
                 width = _width(number, variance, depth)
         found += CONVOLUTION + PRODUCT * whole * width * apart
         whole += width * apart
-    return found, whole
+    return found
 
 
 def least_chance(log_delta: float) -> float:
@@ -135,15 +107,3 @@ def _width(number: float, variance: float, depth: float) -> float:
     """Places where a sum of so many indicators is that likely."""
     # Bernstein's inequality
     return min(number, 2 * (depth / 3 + math.sqrt(depth**2 / 9 + 2 * depth * variance))) + 1.0
-
-
-def parts_of(times: Sequence[int], blocks: int) -> list[tuple[int, list[int]]]:
-    """Screenings of each kind in so many blocks that are about as long, equal ones together."""
-    shares = [[each // blocks for each in times] for _ in range(blocks)]
-    at = 0
-    for k, each in enumerate(times):
-        for _ in range(each % blocks):
-            shares[at % blocks][k] += 1
-            at += 1
-    equal = Counter(tuple(each) for each in shares)
-    return [(many, list(each)) for each, many in equal.items() if any(each)]

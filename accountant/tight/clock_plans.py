@@ -72,9 +72,9 @@ def use_rest(plan: Plan, choices: list[list[Choice]], most: float) -> Plan:
 
 
 def choices_of(sized: Sized, tolerance: float) -> list[Choice]:
-    """Grids and numbers of blocks of a game."""
+    """Grids and numbers of strides of a game."""
     shares = [share * tolerance for share in GRID_SHARES]
-    return [(sized, cut) for blocks in sized.numbers() for cut in sized.cuts(blocks, shares)]
+    return [(sized, cut) for stride in sized.strides() for cut in sized.cuts(stride, shares)]
 
 
 def plans_of(choices: list[list[Choice]], alone: list[Kind], gap: float, most: float) -> Iterator[Plan]:

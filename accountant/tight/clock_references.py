@@ -120,6 +120,11 @@ class Clock(NamedTuple):
         times, (low, high), share = self._numbers()
         return float(times @ (low + share * (high - low)))
 
+    def spread(self) -> float:
+        """Their standard deviation."""
+        times, (low, high), share = self._numbers()
+        return math.sqrt(float(times @ (share * (1 - share) * (high - low) ** 2)))
+
     def log_means(self, rates: FloatArray) -> FloatArray:
         """Log of the mean of e^(rate T), of the ticks T that all screenings take."""
         times, (low, high), share = self._numbers()
@@ -130,16 +135,6 @@ class Clock(NamedTuple):
         """Of each kind: its screenings, the ticks of the smaller and the larger reference, and the latter's share."""
         times = np.array([kind.times for kind in self.kinds], dtype=float)
         return times, np.array(self.ticks, dtype=float)[np.array(self.rungs).T], np.array(self.shares)
-
-    def part(self, times: Sequence[int]) -> Clock:
-        """The same with so many screenings of each kind."""
-        kept = [
-            (k._replace(times=n), r, s)
-            for k, r, s, n in zip(self.kinds, self.rungs, self.shares, times, strict=True)
-            if n
-        ]
-        kinds, rungs, shares = (list(each) for each in zip(*kept, strict=True))
-        return Clock(kinds, self.references, rungs, shares)
 
 
 def curve_of(reference: Reference, b: FloatArray) -> FloatArray:

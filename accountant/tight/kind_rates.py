@@ -221,10 +221,10 @@ def sides_by_clocks(
         if clocks is None:
             return None
         clocks.foresee(len(families))
-        blocks = clocks.blocks()
+        blocks, lost = clocks.play()
     games = play_in_clock_order(clocks.order) if clocks.in_order else None
     unseen = None if games else clocks.same_pairs(families, aim.order)
-    return between_sides(families, setting, blocks, games, unseen, clocks.lost)
+    return between_sides(families, setting, blocks, games, unseen, lost)
 
 
 def between_sides(

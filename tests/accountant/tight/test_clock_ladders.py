@@ -1,4 +1,4 @@
-"""References of kinds that share a game on a clock, blocks of its screenings, and pairs that are left out."""
+"""References of kinds that share a game on a clock, and pairs that are left out."""
 
 import math
 from itertools import pairwise
@@ -14,22 +14,12 @@ from accountant.tight import clock_ladders
 from accountant.tight.both_sides import BothSides
 from accountant.tight.clock_blocks import set_clock_run
 from accountant.tight.clock_ladders import OWN_FINENESS, find_clocks, ladder_of
-from accountant.tight.clock_laws import parts_of
 from accountant.tight.clock_references import cost_of, find_kinds
 from accountant.tight.screening_blocks import Aim
 from tests.accountant.tight.test_clocks import LEAST, kinds_between, one_clock
 from tests.soak.exact import play
 
 S = ac.NoisyScreening
-
-
-@given(times=st.lists(st.integers(0, 30), min_size=1, max_size=6).filter(any), blocks=st.integers(1, 12))
-@settings(deadline=None, derandomize=True)
-def test_blocks_hold_every_screening_once(times, blocks):
-    parts = parts_of(times, blocks)
-    assert [sum(many * part[k] for many, part in parts) for k in range(len(times))] == times
-    lengths = [sum(part) for _, part in parts]
-    assert max(lengths) - min(lengths) <= 1 or sum(times) < blocks
 
 
 @given(ratio=st.floats(1.0, 80.0), fineness=st.floats(1.0, 4.0))
@@ -68,8 +58,8 @@ def test_kinds_whose_costs_are_far_apart_share_a_game_where_that_loses_less():
     """Of 16 kinds, of one screening each, the 6 cheapest had a game of their own, which lost a third of delta."""
     run, order, log_delta = [(S(17.5 * 5.0 ** (i / 15), 210.0, 300), 1) for i in range(16)], 50.0, math.log(1e-9)
     clocks = set_clock_run(run, Aim(order, log_delta - 12.0, 1e-9, 0.01), log_delta)
-    assert len(clocks.setups) == 1
-    assert len(find_clocks(find_kinds(run, order, LEAST), order)[0]) == 2
+    assert [len(setup.references) > 1 for setup in clocks.setups] == [True, False]
+    assert [len(clock.kinds) for clock in find_clocks(find_kinds(run, order, LEAST), order)[0]] == [10, 6]
 
 
 def test_pairs_that_are_left_out_add_what_they_may():
@@ -92,8 +82,10 @@ def test_what_is_left_out_is_part_of_the_price(delta, monkeypatch):
     clocks = set_clock_run(list(run), Aim(order, math.log(delta) - 12.0, 0.01, 0.01), math.log(delta))
     assert not clocks.alone
     assert 0.0 < clocks.lost < delta
-    sides = BothSides(list(run), [], clocks.blocks(), order, lambda _: delta, 1.0, lost=clocks.lost)
-    beyond = 1.001 * sum(block.many * block.end for setup in clocks.setups for block in setup.blocks)
+    blocks, lost = clocks.play()
+    assert lost >= clocks.lost
+    sides = BothSides(list(run), [], blocks, order, lambda _: delta, 1.0, lost=lost)
+    beyond = 1.001 * sum(setup.end for setup in clocks.setups)
     with mp.workdps(30):
         assert play(run, sides.epsilon(delta).upper) <= delta
         for epsilon in (0.5, beyond):

@@ -27,7 +27,7 @@ from accountant.tight import (
 from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run, use_same_pairs
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_ladders import Spread, find_clocks
-from accountant.tight.clock_laws import PRODUCT, Law, law_of, law_work, laws_of
+from accountant.tight.clock_laws import PRODUCT, Law, law_of, law_work, least_chance
 from accountant.tight.clock_order import play_in_clock_order, set_order
 from accountant.tight.clock_references import Clock, Kind, Reference, find_kinds, share_of
 from accountant.tight.game_value import GameValue
@@ -62,6 +62,15 @@ def one_clock(run, order=5.0, least=LEAST, fineness=1.0, widest=8.2):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock_ladders, "LOOSE", 1e3)
         return find_clocks(find_kinds(list(run), order, least), order, fineness, Spread(widest, 1e3))
+
+
+def short_stride(sized, left=1, long=0.5):
+    """Strides of a run that is too short for any; None where even these are too long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock_game, "LEFT", (left,))
+        patch.setattr(clock_game, "LONG", (long,))
+        patch.setattr(clock_game, "SPARE", 0.0)
+        return sized.strides()[-1]
 
 
 def exact_step(pairs, value, u):
@@ -167,26 +176,21 @@ def test_exponential_means_of_ticks_are_those_of_their_law(share, count, rate):
     assert clock.most >= ticks[law.chances > 0.0][-1]
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 5])
-def test_laws_of_blocks_are_those_of_their_screenings(blocks):
-    """What all have in common is one law, whatever each has beside."""
-    clock, log_delta = wide_clock(7), math.log(1e-5)
-    parts = laws_of(clock, blocks, log_delta)
-    assert [sum(many * part[k] for many, part, _ in parts) for k in range(2)] == [7, 14]
-    for _, part, law in parts:
-        whole = law_of(clock.part(part), 0.0)
-        ticks = np.arange(law.first, law.first + law.chances.size)
-        assert float(ticks @ law.chances) == pytest.approx(
-            float((whole.first + np.arange(whole.chances.size)) @ whole.chances)
-        )
-        for least in range(120):
-            above, wanted = (float(np.sum(each.chances[max(least - each.first, 0) :])) for each in (law, whole))
-            assert wanted <= (above + law.beyond) * (1 + 1e-12)
-            assert above + law.beyond <= wanted * (1 + 1e-9) + 1e-12
+@given(ticks=st.integers(0, 150), least=st.integers(0, 60))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_what_is_left_after_strides_is_no_less_than_it_may_be(ticks, least):
+    law = law_of(wide_clock(7), 1e-9)
+    found = law.less(ticks, least)
+    assert found.beyond == law.beyond
+    assert found.first >= least
+    for at in range(160):
+        wanted = sum(c for i, c in enumerate(law.chances.tolist()) if max(law.first + i - ticks, least) >= at)
+        above = float(np.sum(found.chances[max(at - found.first, 0) :]))
+        assert wanted * (1 - 1e-12) <= above <= wanted * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("count", "blocks"), [(1, 1), (50, 1), (50, 4), (3000, 1), (3001, 7)])
-def test_the_work_of_laws_is_known_before(count, blocks, monkeypatch):
+@pytest.mark.parametrize("count", [1, 50, 3000, 100_000])
+def test_the_work_of_laws_is_known_before(count, monkeypatch):
     """Products of two chances, and the chances that are told apart."""
     clock, done, convolve = wide_clock(count), [], np.convolve
 
@@ -195,9 +199,8 @@ def test_the_work_of_laws_is_known_before(count, blocks, monkeypatch):
         return convolve(one, other)
 
     monkeypatch.setattr(clock_laws.np, "convolve", counted)
-    laws_of(clock, blocks, math.log(1e-5))
-    most = 8 * sum(done) + 1e6 * blocks * math.log2(8 * count)
-    assert sum(done) <= law_work(clock, blocks, math.log(1e-5)) / PRODUCT <= most
+    law_of(clock, least_chance(math.log(1e-5)))
+    assert sum(done) <= law_work(clock, math.log(1e-5)) / PRODUCT <= 8 * sum(done) + 1e6 * math.log2(8 * count)
 
 
 @given(share=st.floats(0.0, 1.0), count=st.integers(1, 10**12), depth=st.floats(1.0, 700.0))
@@ -222,9 +225,8 @@ def test_the_game_on_a_clock_is_its_recursion():
     own = references[1].pairs
     clock = Clock([Kind(S(1.0, 1.0, 2), 2, own, own, 0.0, 1.0, 0.0)], references, [(1, 2)], [0.25])
     sized = size_clock(clock, 5.0, math.log(1e-3))
-    ((whole, one),) = play_on_clock(set_clock(sized, sized.cuts(1, [1e-4])[0], 5.0, math.log(1e-3)))
-    ((half, two),) = play_on_clock(set_clock(sized, sized.cuts(2, [1e-5])[0], 5.0, math.log(1e-3)))
-    assert (one, two) == (1, 2)
+    ((whole, one),), lost = play_on_clock(set_clock(sized, sized.cuts(None, [1e-4])[0]))
+    assert (one, lost) == (1, 0.0)
 
     def value(ticks, u, swap):
         best = max(1 - u, mp.mpf(0))
@@ -240,9 +242,8 @@ def test_the_game_on_a_clock_is_its_recursion():
                 u = mp.exp(mp.mpf(x))
                 wanted = [value(ticks, u, way == 1) for ticks in range(7)]
                 mean = (9 * wanted[4] + 6 * wanted[5] + wanted[6]) / 16
-                for game, true in ((whole, mean), (half, (3 * wanted[2] + wanted[3]) / 4)):
-                    found = GameValue(game, game, way).delta(x).upper
-                    assert true <= found <= true * 1.02 + 1e-9
+                found = GameValue(whole, whole, way).delta(x).upper
+                assert mean <= found <= mean * 1.02 + 1e-9
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -256,19 +257,20 @@ def test_the_game_on_a_clock_is_its_recursion():
     widest=st.sampled_from([8.2, 1e3]),
 )
 def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut, least, widest):
-    """Above and below, for three kinds and up to six steps; whole, and cut in blocks; however different kinds are."""
+    """Above and below, for three kinds and up to six steps; whole, and with strides; however different kinds are."""
     run = near_run(seed) if near else draw_run(seed)
     epsilon = share * float(run.renyi(math.inf))
     clocks, alone = one_clock(run, order, least=least, widest=widest)
-    like, blocks = next(iter(run.entries)), []
+    like, blocks, lost = next(iter(run.entries)), [], sum(clock.lost for clock in clocks)
     for clock in clocks:
         sized = size_clock(clock, order, math.log(1e-4))
-        setup = set_clock(sized, sized.cuts(3 if cut else 1, [3e-3])[0], order, math.log(1e-4))
-        blocks += [(ClockPair(like, game), many) for game, many in play_on_clock(setup)]
+        setup = set_clock(sized, sized.cuts(short_stride(sized) if cut else None, [3e-3])[0])
+        games, added = play_on_clock(setup)
+        blocks, lost = [*blocks, *((ClockPair(like, game), many) for game, many in games)], lost + added
     with mp.workdps(40):
         true = play(run, epsilon)
         if not alone:
-            assert true <= bound_delta_above(blocks, epsilon, 0.1).upper + sum(clock.lost for clock in clocks)
+            assert true <= bound_delta_above(blocks, epsilon, 0.1).upper + lost
         if not any(kind.cost for kind in [*alone, *(kind for clock in clocks for kind in clock.kinds)]):
             return
         games = play_in_clock_order(set_order(clocks, alone, order, math.log(1e-4), 3e-3))
@@ -314,7 +316,7 @@ def test_memory_does_not_grow_with_screenings(count):
 
 
 def two_games():
-    """Two games on clocks, and the grids and blocks that each may have."""
+    """Two games on clocks, and the grids and strides that each may have."""
     sized = []
     for run in (numbered(100.0, 8, 100), numbered(20.0, 4, 300)):
         (clock,), _ = find_clocks(find_kinds(list(run), 3.0, LEAST), 3.0)
@@ -324,7 +326,7 @@ def two_games():
 
 @pytest.mark.parametrize("most", [1e9, 1e8, 1e7])
 def test_work_is_shared_where_it_gains_most(most):
-    """No other grids and blocks of the same games take no more work and lose less."""
+    """No other grids and strides of the same games take no more work and lose less."""
     sized, choices = two_games()
     plans = list(clock_plans.plans_of(choices, [], 0.0, most))
     assert all(plan.work <= most for plan in plans[1:])
@@ -333,13 +335,12 @@ def test_work_is_shared_where_it_gains_most(most):
         others = (clock_plans.Plan(sized, [cut for _, cut in each], [], 0.0) for each in product(*choices))
         assert not any(other.work <= plan.work and other.lost < plan.lost * (1 - 1e-12) for other in others)
     for each, cut in zip(sized, plans[-1].cuts, strict=True):
-        setup = set_clock(each, cut, 3.0, math.log(1e-5))
-        assert sum(block.many for block in setup.blocks) == cut.blocks
-        # a block may have a screening more of the longest reference than others
-        assert (0.8 if cut.blocks < 5 else 0.3) * cut.work <= setup.work <= 1.02 * cut.work
+        setup = set_clock(each, cut)
+        assert setup.stride == cut.stride
+        assert 0.8 * cut.played <= setup.work <= 1.02 * cut.played < cut.work
 
 
-@pytest.mark.parametrize("most", [3e9, 4e8, 1e8])
+@pytest.mark.parametrize("most", [3e9, 1e9, 7e8])
 def test_what_is_left_of_work_is_used(most):
     """Between two plans of one weight there are others; no game could be played more nearly with what is left."""
     _, choices = two_games()
@@ -353,19 +354,21 @@ def test_what_is_left_of_work_is_used(most):
         assert not any(cut.work <= rest * (1 - 1e-12) and cut.lost < found.cuts[i].lost for _, cut in each)
 
 
-@pytest.mark.parametrize("blocks", audit_after(1, [3, 1]))
-def test_what_is_beyond_windows_adds_next_to_nothing(blocks, monkeypatch):
+@pytest.mark.parametrize("cut", audit_after(1, [True, False]))
+def test_what_is_beyond_windows_adds_next_to_nothing(cut, monkeypatch):
     """Twenty nats further out epsilon's delta is the same; with windows that end at delta itself it is larger."""
-    run, order, log_delta = list(kinds_between(10.0, 14.0, 6, 6)), 6.0, math.log(1e-6)
+    run, order, log_delta = list(kinds_between(10.0, 14.0, 6, 60 if cut else 6)), 6.0, math.log(1e-6)
     (clock,), _ = find_clocks(find_kinds(run, order, LEAST), order)
     epsilon = ac.epsilon(ac.Composition(run), 1e-6, method="renyi").epsilon
 
     def priced(outer):
         monkeypatch.setattr(clock_game, "OUTER", outer)
         sized = size_clock(clock, order, log_delta)
-        setup = set_clock(sized, sized.cuts(blocks, [1e-3])[0], order, log_delta)
-        pairs = [(ClockPair(run[0][0], game), many) for game, many in play_on_clock(setup)]
-        return bound_delta_above(pairs, epsilon, 1e-3).upper, int(setup.reach[-1])
+        setup = set_clock(sized, sized.cuts(short_stride(sized, 16, 1.0) if cut else None, [1e-3])[0])
+        games, lost = play_on_clock(setup)
+        assert (len(games) > 1) == cut
+        pairs = [(ClockPair(run[0][0], game), many) for game, many in games]
+        return bound_delta_above(pairs, epsilon, 1e-3).upper + lost, int(setup.reach[-1])
 
     (usual, reach), (far, farther), (near, nearer) = (priced(each) for each in (clock_game.OUTER, 29.0, -8.0))
     assert nearer < reach < farther
