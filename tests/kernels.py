@@ -43,6 +43,8 @@ def compile_games() -> None:
     narrow, wide = ac.NoisyScreening(11.6, 0.64, 4, 1), ac.NoisyScreening(0.5, 1.53, 2)
     ac.epsilon(2 * ac.PoissonSubsampled(narrow, 0.058) + 2 * wide + 5 * ac.Gaussian(27), 1e-2, method="tight")
     ac.epsilon(20 * narrow + 20 * ac.NoisyScreening(5.0, 1.53, 2), 1e-2, method="tight")
+    kinds = [900 * ac.NoisyScreening(4.0 + k, 1.53, 2) for k in range(5)]
+    ac.epsilon(sum(kinds[1:], start=kinds[0]), 1e-2, tolerance=0.03)
     ac.epsilon(100 * ac.GNMax(20) + 100 * ac.PoissonSubsampled(ac.GNMax(20), 0.1), 1e-5, method="tight")
     gaussians = [ac.PoissonSubsampled(ac.Gaussian(1.0 + k / 100), 0.01) for k in range(40)]
     ac.epsilon(sum(gaussians[1:], start=gaussians[0]), 1e-5, method="tight")
