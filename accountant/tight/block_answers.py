@@ -38,7 +38,7 @@ from accountant.tight.block_rates import (
     rates_of_blocks,
 )
 from accountant.tight.both_sides import BothSides, relative_width
-from accountant.tight.clock_blocks import set_clock_run, use_same_pairs
+from accountant.tight.clock_blocks import COARSEST, set_clock_run, use_same_pairs
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
@@ -58,7 +58,8 @@ __all__ = ["answers_of"]
 
 SOME_KINDS = 3
 """Kinds from which on games on clocks are tried first for an epsilon where some have many screenings: of two those that
-count both are sooner done. A delta needs them nearer, and clocks are tried first for two kinds, too."""
+count both are sooner done. A delta needs them nearer, and so does an epsilon of one kind that is to be nearer than
+usual: clocks are tried first there, too."""
 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
@@ -163,7 +164,7 @@ class Blocks:
             except ToleranceUnreachable as error:
                 refusals.append(error)
         many = len(self.families) >= MANY_KINDS
-        some = several and (not between or len(self.families) >= SOME_KINDS)
+        some = not between or (len(self.families) >= SOME_KINDS if several else self.setting.tolerance < COARSEST)
         if many or (some and max(count for _, count in self.families) >= MANY):
             try:
                 if (known := self._ask_clocks(aim, delta, ask, math.inf if many else CLOCKS_LOSE * room)) is not None:

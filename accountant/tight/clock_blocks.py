@@ -43,7 +43,7 @@ from accountant.tight.screening_blocks import (
     log_of_sum,
 )
 
-__all__ = ["ClockRun", "set_clock_run", "use_same_pairs"]
+__all__ = ["COARSEST", "ClockRun", "set_clock_run", "use_same_pairs"]
 
 Entries = Sequence[tuple[Event, int]]
 
