@@ -185,7 +185,10 @@ class Blocks:
                 return found
             raise self._refusal(error, [*refusals, error]) from None
         if not kinds:
-            return ask(self.plain)
+            try:
+                return ask(self.plain)
+            except ToleranceUnreachable as error:
+                raise self._refusal(error, [*refusals, error]) if refusals else error from None
         gaps = [cut.gap for _, cut in kinds]
         fewest = next((k for k in range(len(kinds)) if sum(gaps[k:]) <= room), len(kinds))
         if several and gaps[0] > room:  # what blocks certify, before patience ends with a game
