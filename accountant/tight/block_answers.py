@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
+from typing import Literal
 
 from accountant.adjacency import Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
@@ -84,6 +85,9 @@ NEARER = 1.6
 
 Ask = Callable[[Answers | BothSides], Interval]
 
+Asked = Literal["epsilon", "delta", "deltas"]
+"""One price, or one of several deltas, for which blocks of one kind are made once."""
+
 
 class Blocks:
     """Very many screenings, or several kinds of them: composed as blocks where that is enough.
@@ -103,7 +107,7 @@ class Blocks:
     def epsilon(self, delta: float) -> Interval:
         guess = renyi_epsilon(self.setting.run, delta, "improved")
         room = BLOCK_SHARE * self.setting.tolerance * guess.epsilon
-        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta), between=True)
+        return self._ask(guess.order, delta, room, lambda answers: answers.epsilon(delta), "epsilon")
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         smallest, least = self.setting.smallest_delta(epsilons), max(self.setting.least, least_of(epsilons))
@@ -112,7 +116,8 @@ class Blocks:
         def answer(epsilon: float) -> Interval:
             order = near_order(orders[epsilon]) if len(epsilons) > 2 else orders[epsilon]
             room = BLOCK_SHARE * self.setting.tolerance / (order - 1) if order is not None and order > 1 else 0.0
-            return self._ask(order, smallest, room, partial(_one_delta, epsilon, least))
+            asked: Asked = "delta" if len(epsilons) == 1 else "deltas"
+            return self._ask(order, smallest, room, partial(_one_delta, epsilon, least), asked)
 
         return answer_all(epsilons, answer)
 
@@ -148,14 +153,14 @@ class Blocks:
     def _for_rates(self) -> tuple[SideOf, str]:
         return rates_of_blocks(self.families, self.setting, self.plain, answers_of_families)
 
-    def _ask(self, order: float | None, delta: float, room: float, ask: Ask, between: bool = False) -> Interval:
+    def _ask(self, order: float | None, delta: float, room: float, ask: Ask, asked: Asked) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
         several = len(self.families) > 1
         if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
             return ask(self.plain)
         refusals, aim = (
             list[ToleranceUnreachable](),
-            aim_at(order, delta, room, self.setting.tolerance)._replace(between=between),
+            aim_at(order, delta, room, self.setting.tolerance)._replace(between=asked == "epsilon"),
         )
         if several:
             try:
@@ -164,8 +169,12 @@ class Blocks:
             except ToleranceUnreachable as error:
                 refusals.append(error)
         many = len(self.families) >= MANY_KINDS
-        some = not between or (len(self.families) >= SOME_KINDS if several else self.setting.tolerance < COARSEST)
-        if many or (some and max(count for _, count in self.families) >= MANY):
+        some = {
+            "epsilon": len(self.families) >= SOME_KINDS if several else self.setting.tolerance < COARSEST,
+            "delta": True,
+            "deltas": several,
+        }
+        if many or (some[asked] and max(count for _, count in self.families) >= MANY):
             try:
                 if (known := self._ask_clocks(aim, delta, ask, math.inf if many else CLOCKS_LOSE * room)) is not None:
                     return known
