@@ -239,7 +239,7 @@ class ClockRun(NamedTuple):
 
 
 def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
-    """Games of kinds that are alike; None where no two are, or screenings are too many for a game on a clock.
+    """Games of kinds that are alike, or of one; None where none has any, or screenings are too many for one.
 
     So it is where the games lose more of the divergence than `most_lost`, about.
     """

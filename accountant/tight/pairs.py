@@ -70,7 +70,7 @@ def gain(t: FloatArray | float) -> FloatArray:
     return np.asarray(-np.expm1(-np.asarray(t)))
 
 
-def shares(low: FloatArray, high: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+def shares(low: FloatArray, high: FloatArray, step: FloatArray | float) -> tuple[FloatArray, FloatArray]:
     """Weights of two grid points between them, `low` above the first and `high` below the second, linear in u."""
     return gain(high) / gain(step), np.exp(-high) * gain(low) / gain(step)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.cover_kernels import IntArray
+from accountant.tight.pairs import shares
 from accountant.tight.screening_blocks import log_of_sum
 
 __all__ = ["Stride", "cut_off", "find_stride", "hull_of", "stride_work"]
@@ -122,7 +123,7 @@ def outcomes_of(profile: FloatArray, step: float, right: FloatArray, left: Float
         value, other = profile[d], profile[1 - d]
         middle = (value[1] - value[0]) / on + 1 - (value[0] - np.exp(-step) * other[1]) / back
         error = sure * (1 + value[0] / back)
-        if middle < -error:
+        if not middle >= -error:
             return False
         right[d, 0] = max(middle - error, 0.0)
         left[d, 0] = 0.0
@@ -213,7 +214,7 @@ class _Search:
     def __init__(self, stride: Stride, values: dict[int, FloatArray], step: float) -> None:
         self.stride, self.values, self.step = stride, values, step
         self.left = {ticks: np.array([hull_of(each, step) for each in values[ticks]]) for ticks in stride.compared}
-        self.convex = all(self.take_apart(values[ticks])[1] is not None for ticks in stride.compared)
+        self.convex = all(outcomes_of(each, step, *np.zeros((2, *each.shape))) for each in self.left.values())
         first, end = stride.compared[0], values[stride.enough].shape[1] - 1
         self.apart = max(round(SPACING * DEVIATION * values[first][0, 0] / step), 1)
         up, down = (
@@ -270,6 +271,8 @@ class _Search:
         for sign, each in ((1, masses), (-1, masses * np.exp(-losses))):
             some = sign * losses > 0
             sides.append(-np.expm1(np.minimum(x - sign * losses[some], 0.0)) @ each[some])
+        if not min(side[0] for side in sides) > 0.0:  # no loss but 0 is wanted
+            return np.zeros_like(self.values[self.stride.enough])
         # a total variation distance is the same in both directions, and something is left for a loss of 0
         peak = max(side[0] for side in sides) * (1 - ROOM / 10)
         return np.array([side * (peak / side[0]) for side in sides])
@@ -284,7 +287,7 @@ class _Search:
             found = (profile + add_tents(*masses, left, self.step)) * (1 - 8 * ULP * profile.shape[1])
             needed = self.needed(ticks)
             for way in range(2):
-                at = np.flatnonzero(needed[way] > found[way])
+                at = np.flatnonzero(~(needed[way] <= found[way]))
                 if at.size:
                     at = at[np.argsort(found[way, at] / needed[way, at])]
                     short.append(Short(ticks, way, at, found[way, at], needed[way, at]))
@@ -320,14 +323,15 @@ class _Search:
 
     def thin_out(self, values: FloatArray) -> FloatArray:
         """A profile of few losses above one: the lines between its values at these."""
-        corners = np.append(self.losses_up_to(values.size), values.size - 1)
-        corners = np.concatenate([[0], corners[corners < values.size]])
+        corners = np.unique([0, *np.minimum(self.losses_up_to(values.size), values.size - 1), values.size - 1])
         place = np.arange(values.size)
         i = np.clip(np.searchsorted(corners, place, "right") - 1, 0, len(corners) - 2)
-        low, high = corners[i], corners[i + 1]
-        share = np.exp(-self.step * (high - place)) * np.expm1(-self.step * (place - low))
-        share /= np.expm1(-self.step * np.maximum(high - low, 1))
-        return np.asarray(values[low] + (values[high] - values[low]) * share)
+        below, above = corners[i], corners[i + 1]
+        away: list[FloatArray] = [
+            np.asarray(self.step * each) for each in (place - below, above - place, above - below)
+        ]
+        low, high = shares(*away)
+        return np.asarray(low * values[below] + high * values[above])
 
     def take_apart(self, values: FloatArray) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
         """The convex profile below, and its probabilities at losses on both sides of 0."""

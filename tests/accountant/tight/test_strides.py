@@ -265,6 +265,24 @@ def test_what_is_too_small_is_found_short():
     assert all(each.missing > 0.0 for each in short)
 
 
+@pytest.mark.filterwarnings("error")
+def test_ticks_that_cost_less_than_may_be_lost_need_no_loss():
+    """All is worth as much with a stride of nothing: its profile is 0, and no number that is not one."""
+    stride, values, step = grids()
+    first = stride.compared[0]
+    still = {ticks: values[first] for ticks in stride.kept}
+    found, lost = find_stride(stride._replace(lost=1e-9), still, step)
+    assert lost == 1e-9
+    assert np.all(found >= 0.0)
+    assert float(np.max(found)) < 1e-3 * float(np.max(values[first]))
+
+
+def test_what_is_no_number_is_no_stride():
+    stride, values, step = grids()
+    search = strides._Search(stride, values, step)
+    assert search.find_short(np.full_like(values[stride.enough], math.nan)) != []
+
+
 def test_where_no_stride_is_found_ticks_that_are_enough_are_one(monkeypatch):
     stride, values, step = grids()
     wanted, edge = cut_off(values[stride.enough])
