@@ -66,8 +66,9 @@ class BothSides:
     def epsilon(self, delta: float) -> Interval:
         """Bounds on the smallest epsilon at a delta."""
         run = Composition([*self.singles, *self.families])
-        upper = bound_epsilon([*self.singles, *self.blocks], delta - self.lost, self._share, above=True).upper
-        upper = min(upper, renyi_epsilon(run, delta, "improved").epsilon)
+        upper = renyi_epsilon(run, delta, "improved").epsilon
+        if (left := math.nextafter(delta - self.lost, 0.0) if self.lost else delta) > 0.0:
+            upper = min(upper, bound_epsilon([*self.singles, *self.blocks], left, self._share, above=True).upper)
         games = self._games(delta)
         if self.singles or self.unseen:
             lower = self._lower_end(bound_epsilon, delta, games)

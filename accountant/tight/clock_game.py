@@ -63,6 +63,9 @@ doubling of the number of its pairs, while all points are looked at by the root 
 COMPOSED = 9e7
 """The same of composing a pair with others, about."""
 
+MOST_CELLS = 1e8
+"""Grid points that no game has patience for: where losses are far larger than their deviation, no grid is finer."""
+
 OUTER = 9.0
 """Nats below delta, over all screenings, up to which windows reach: values beyond are those at the edge, and add less
 than that share."""
@@ -207,7 +210,8 @@ class Sized(NamedTuple):
         reach = self.reaches.of(last)
         early = EARLY * usual_ticks([each.ticks for each in self.clock.references]) / (last + 1.0)
         for tolerance in tolerances:
-            step = round_down(min(self.deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64))
+            step = min(self.deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64)
+            step = round_down(max(step, float(reach[-1]) / MOST_CELLS))
             cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step) + 1)
             sums = np.concatenate([[0.0], np.cumsum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2)])
             first, points = (last + 1.0) * np.interp([early, 1.0], PORTIONS, sums)

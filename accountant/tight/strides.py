@@ -3,7 +3,7 @@
 Let W_j be the game with j ticks left, whose steps take at most t. If D is a pair with W_j <= D * W_{j-m} + theta for t
 numbers j in a row (* composes), that is true of all larger j, too: a run is k strides and what is left,
 W_j <= D * ... * D * W_{j-km} + k theta (notebooks/mathematics.md, Strides). Any pair will do that is found large enough
-at every grid point; the one of a few losses that costs least is the solution of a linear programme.
+at every grid point and beyond the last; the one of a few losses that costs least solves a linear programme.
 """
 
 from __future__ import annotations
@@ -197,14 +197,14 @@ def find_stride(stride: Stride, values: dict[int, FloatArray], step: float) -> t
         if sought is None or short is None:
             return enough, edge
         if not short:
-            return sought, stride.lost
+            return sought, search.lost
         search.want_more(short)
     assert sought is not None
     assert short is not None
     for more in MORE:
         mixed = search.add_some(sought, enough, short, more)
         if search.find_short(mixed) == []:
-            return mixed, stride.lost
+            return mixed, search.lost
     return enough, edge
 
 
@@ -214,11 +214,14 @@ class _Search:
     def __init__(self, stride: Stride, values: dict[int, FloatArray], step: float) -> None:
         self.stride, self.values, self.step = stride, values, step
         self.left = {ticks: np.array([hull_of(each, step) for each in values[ticks]]) for ticks in stride.compared}
+        # beyond the grid a value is that at its end, and a stride leaves what is left as it is
+        beyond = max(np.max(values[each + stride.ticks][:, -1] - self.left[each][:, -1]) for each in stride.compared)
+        self.lost = stride.lost if beyond <= 0.0 else math.nextafter(stride.lost + float(beyond), math.inf)
         self.convex = all(outcomes_of(each, step, *np.zeros((2, *each.shape))) for each in self.left.values())
         first, end = stride.compared[0], values[stride.enough].shape[1] - 1
         self.apart = max(round(SPACING * DEVIATION * values[first][0, 0] / step), 1)
         up, down = (
-            self.losses_up_to(min(int(np.sum(each > NEGLIGIBLE * stride.lost)), end, int(FARTHEST / step)))
+            self.losses_up_to(min(int(np.sum(each > NEGLIGIBLE * self.lost)), end, int(FARTHEST / step)))
             for each in values[first + stride.ticks]
         )
         self.places = np.concatenate([-down[::-1], [0], up])
@@ -239,7 +242,7 @@ class _Search:
 
     def needed(self, ticks: int) -> FloatArray:
         """What a stride and so many ticks after it are worth at least, by direction and grid point."""
-        return self.values[ticks + self.stride.ticks] - self.stride.lost
+        return self.values[ticks + self.stride.ticks] - self.lost
 
     def want(self, ticks: int, way: int, at: IntArray) -> None:
         """Seek what is large enough there: a row says what each loss is worth, over what is needed."""
@@ -261,8 +264,10 @@ class _Search:
         sums = np.stack([np.ones(losses.size), np.exp(-losses)]) / size
         costs = np.array([b * losses, -(b + 1) * losses]) - np.log(size)
         costs -= _log_moments(self.values[self.stride.enough], self.step, b)[:, None]
-        cost = np.exp(log_of_sum(costs.T))
-        found = linprog(cost / np.max(cost), -worth / size, -np.ones(len(worth)), sums, np.ones(2))
+        logs = log_of_sum(costs.T)
+        if not np.isfinite(logs).all():
+            return None
+        found = linprog(np.exp(logs - np.max(logs)), -worth / size, -np.ones(len(worth)), sums, np.ones(2))
         if not found.success:
             return None
         masses = np.maximum(found.x, 0.0) / size

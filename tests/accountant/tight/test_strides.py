@@ -14,7 +14,7 @@ from accountant.tight import clock_game, strides
 from accountant.tight.clock_blocks import ClockPair
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_references import Clock, Kind, Reference, cost_of
-from accountant.tight.loss_composition import bound_epsilon
+from accountant.tight.loss_composition import bound_delta_above, bound_epsilon
 from accountant.tight.pairs import Pairs
 from accountant.tight.strides import Stride, add_tents, cut_off, find_stride, hull_of, outcomes_of
 from tests.accountant.tight.test_clocks import one_clock
@@ -281,6 +281,53 @@ def test_what_is_no_number_is_no_stride():
     stride, values, step = grids()
     search = strides._Search(stride, values, step)
     assert search.find_short(np.full_like(values[stride.enough], math.nan)) != []
+
+
+def test_what_a_stride_adds_beyond_the_grid_is_lost(monkeypatch):
+    """On a grid that ends too early values do not fall to nothing: a stride of few losses adds nothing there."""
+    monkeypatch.setattr(clock_game, "OUTER", -2.0)
+    step, times, pairs = 0.125, 27, Pairs(np.array([0.25]), np.array([0.125]))
+    kind = Kind(S(1.0, 1.0, 2), times, pairs, pairs, 0.0, cost_of(pairs, 1.5), 0.0)
+    sized = size_clock(Clock([kind], [Reference(1, pairs)], [(0, 1)], [1.0]), 1.5, -2.3)
+    stride = Stride(2, 12, 3, 1, 1e-28, 0.5)
+    games, lost = play_on_clock(set_clock(sized, clock_game.Cut(stride, step, 0.0, 0.0)))
+    entries = [(ClockPair(S(1.0, 1.0, 2), game), many) for game, many in games]
+    up, down = mp.mpf(0.25), mp.mpf(0.125)
+    q = (1 - mp.exp(-down)) / (mp.exp(up) - mp.exp(-down))
+    p = q * mp.exp(up)
+    for epsilon in (5.0, 5.625, 6.0, 6.5):
+        true = mp.fsum(
+            mp.binomial(times, k)
+            * max(p**k * (1 - p) ** (times - k) - mp.exp(epsilon) * q**k * (1 - q) ** (times - k), 0)
+            for k in range(times + 1)
+        )
+        assert true > 0
+        assert bound_delta_above(entries, epsilon, 1e-3).upper + lost >= true
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("b", [1e3, 1e5, 1e8])
+def test_a_stride_is_found_where_moments_overflow(b):
+    """Their logs are compared; what is found is large enough, or what is enough is taken."""
+    stride, values, step = grids()
+    found, lost = find_stride(stride._replace(b=b), values, step)
+    wanted, edge = cut_off(values[stride.enough])
+    short = strides._Search(stride._replace(b=b), values, step).find_short(found)
+    assert (short == [] and lost == stride.lost) or ((found == wanted).all() and lost == edge)
+
+
+def test_strides_that_lose_more_than_delta_leave_the_renyi_price():
+    """Nothing is left for the pairs; the run is priced, or refused by name."""
+    run = 2000 * S(10.0, 0.5, 1)
+    found = ac.epsilon(run, 1e-300, method="tight", tolerance=3e-3)
+    assert found.epsilon <= ac.epsilon(run, 1e-300, method="renyi").epsilon * (1 + 1e-9)
+
+
+def test_losses_that_are_far_larger_than_their_deviation_have_a_grid():
+    """A screening whose noise is next to nothing: log-ratios of 142, and next to no chance of any."""
+    run = ac.Composition((S(0.03 + 0.0005 * i, 0.5, 1), 600) for i in range(8))
+    found = ac.epsilon(run, 1e-5, method="tight")
+    assert found.epsilon * 0.99 <= found.lower <= found.epsilon
 
 
 def test_where_no_stride_is_found_ticks_that_are_enough_are_one(monkeypatch):
