@@ -35,7 +35,7 @@ from accountant.tight.loss_composition import (
 )
 from accountant.tight.loss_trade_off import LossTradeOff
 from accountant.tight.mixed_trade_off import MixedTradeOff
-from accountant.tight.screening_families import GameValue, solve_game, solve_near
+from accountant.tight.screening_families import GameValue, solve_between, solve_game
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, TradeOff
 
 __all__ = [
@@ -153,7 +153,7 @@ class Game:
                 found = end_early(run, smallest, self.tolerance, found, answers, wide)
             if wide(found) <= self.tolerance:
                 return found
-        values, refusal = solve_near(run, smallest, self.tolerance, width)
+        values, refusal = solve_between(run, smallest, self.tolerance, width)
         last = answers(values)
         found = [meet(*each) for each in zip(found, last, strict=True)] if found else last
         if refusal is not None and wide(found) > self.tolerance:
@@ -169,9 +169,9 @@ class Game:
         """Values of a game, as near as a part of the patience makes them; what is counted here is not counted again."""
         try:
             with share_patience(QUICK):
-                return solve_near(run, delta, self.tolerance, width)[0]
+                return solve_between(run, delta, self.tolerance, width)[0]
         except ToleranceUnreachable:
-            return solve_near(run, delta, self.tolerance, width)[0]
+            return solve_between(run, delta, self.tolerance, width)[0]
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class Blocks:
         room = BLOCK_SHARE * self.setting.tolerance / (order - 1)
         aim = aim_at(order, delta, room, self.setting.tolerance)
         finer = aim._replace(tolerance=SHARED_SHARE * self.setting.tolerance)
-        if len(self.families) >= MANY_KINDS:
+        if len(self.families) >= MANY_KINDS or max(count for _, count in self.families) >= MANY:
             with suppress(ToleranceUnreachable):
                 if (answers := self._clock_answers(aim, delta)) is not None:
                     yield answers
@@ -169,12 +169,13 @@ class Blocks:
             except ToleranceUnreachable as error:
                 refusals.append(error)
         many = len(self.families) >= MANY_KINDS
+        long = max(count for _, count in self.families) >= MANY
         some = {
-            "epsilon": len(self.families) >= SOME_KINDS if several else self.setting.tolerance < COARSEST,
-            "delta": True,
+            "epsilon": long and (len(self.families) >= SOME_KINDS if several else self.setting.tolerance < COARSEST),
+            "delta": several or long,
             "deltas": several,
         }
-        if many or (some[asked] and max(count for _, count in self.families) >= MANY):
+        if many or some[asked]:
             try:
                 if (known := self._ask_clocks(aim, delta, ask, math.inf if many else CLOCKS_LOSE * room)) is not None:
                     return known

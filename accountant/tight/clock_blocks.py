@@ -47,7 +47,7 @@ __all__ = ["COARSEST", "ClockRun", "set_clock_run", "use_same_pairs"]
 
 Entries = Sequence[tuple[Event, int]]
 
-MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 8e8, 4e8
+MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 1e9, 8e8, 6e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
 
 SPARE, EACH, COMPOSED, LEAST_ROOT = 2e8, 1.5e7, 5e4, 300.0
@@ -84,9 +84,9 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED, PAIR, PAIR_REFERRED = 4e6, 2.5e6, 3e3, 2e3
+KIND, REFERRED, PAIR, PAIR_REFERRED, SIZED = 4e6, 2.5e6, 3e3, 2e3, 3e6
 """Operations that a kind takes, whatever its game, and that finer references take, beside the search for these; and
-both for each of its pairs."""
+both for each of its pairs; and of sizing a game."""
 
 FINER_SHARE = 0.1
 """Share of the work of all games up to which these are tried."""
@@ -285,26 +285,26 @@ def _same_work(ordered: Ordered) -> float:
 
 def _plan(search: _Search, kinds: Sequence[Kind], first: Games) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
-    best, wide, taken = None, SPREADS[0], first
-    for spread in SPREADS:
-        games = first if spread == SPREADS[0] else search.refer(kinds, FINENESS[0], spread)
-        if games is None:
+    best, wide, taken = search.plan(first), SPREADS[0], first
+    for spread in SPREADS[1:]:
+        if search.does(best) or best.apart <= LEAST_APART * best.lost:
+            break
+        if len(kinds) == 1 or (games := search.refer(kinds, FINENESS[0], spread)) is None:
             break
         plan = search.plan(games)
-        if best is None or plan.lost < best.lost:
+        if search.is_better(plan, best):
             best, wide, taken = plan, spread, games
-        if search.does(best) or plan.lost > best.lost or best.apart <= LEAST_APART * best.lost:
+        elif plan.lost > best.lost:
             break
-    assert best is not None
-    if not search.does(best):
-        plan = search.plan(own := own_clocks(kinds))
-        if plan.lost < best.lost:
+    if not search.does(best) and len(kinds) > 1 and (own := search.part(kinds)) is not None:
+        plan = search.plan(own)
+        if search.is_better(plan, best):
             best, taken = plan, own
     for fineness in FINENESS[1:]:
-        if search.does(best) or (games := search.refer(kinds, fineness, wide)) is None:
+        if search.does(best) or len(kinds) == 1 or (games := search.refer(kinds, fineness, wide)) is None:
             break
         plan = search.plan(games)
-        if not (best.work <= search.most_beside(best.alone) and best.lost <= plan.lost):
+        if search.is_better(plan, best):
             best, taken = plan, games
     return best if best.work <= search.most_beside(best.alone) else search.plan(taken)
 
@@ -342,17 +342,32 @@ class _Search:
         """Whether that is near enough."""
         return plan.lost <= ENOUGH * self.aim.room
 
+    def is_better(self, plan: Plan, known: Plan) -> bool:
+        """Whether it loses less and there is patience for it; where there is for neither, whether it is less work."""
+        if plan.work > self.most_beside(plan.alone):
+            return plan.work < known.work and known.work > self.most_beside(known.alone)
+        return plan.lost < known.lost or known.work > self.most_beside(known.alone)
+
     def refer(self, kinds: Sequence[Kind], fineness: float, spread: Spread) -> Games | None:
         """Games of that fineness and spread; None where there is no patience for more of them.
 
         What they take is taken from the games that are played, not from what is below.
         """
         each = REFERRED * (2 if fineness >= OWN_FINENESS else 1)
-        referred = each * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)
-        if referred > FINER_SHARE * self.most or not fits(referred):
+        if not self._spends(each * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)):
             return None
-        spend(referred, BEGUN)
         return find_clocks(kinds, self.aim.order, fineness, spread)
+
+    def part(self, kinds: Sequence[Kind]) -> Games | None:
+        """A game of each kind by itself; None where there is no patience for sizing so many."""
+        return own_clocks(kinds) if self._spends(SIZED * len(kinds)) else None
+
+    def _spends(self, operations: float) -> bool:
+        """Whether there is patience for looking further, which is counted then."""
+        if operations > FINER_SHARE * self.most or not fits(operations):
+            return False
+        spend(operations, BEGUN)
+        return True
 
     def plan(self, games: Games) -> Plan:
         """How they are cut; each of the same games has the fineness by which it gains most."""

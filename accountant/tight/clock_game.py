@@ -92,15 +92,18 @@ ORDERS = 10.0 ** np.linspace(-3.0, 3.0, 121)
 """Orders, less 1, at which it is asked how far losses matter, times about the one at which the price is found."""
 
 
+SOME = PORTIONS[::8]
+"""Portions of all ticks at which it is asked how far losses matter where a game is only sized."""
+
 FEWER = 4
 """Of these, each so many are asked of every kind."""
 
 
-def play_work(references: Sequence[Reference], points: float, early: float) -> float:
+def play_work(references: Sequence[Reference], points: FloatArray, early: FloatArray) -> FloatArray:
     """Operations of a game of so many grid points, and of those in its first steps."""
     pairs = np.array([each.pairs.up.size for each in references])
     moved, searched = MOVED * float(np.sum(np.log2(pairs + 2))), SEARCHED * float(np.sum(np.sqrt(pairs)))
-    return BEGUN + (moved + ADDED) * points + searched * early
+    return np.asarray(BEGUN + (moved + ADDED) * points + searched * early)
 
 
 def usual_ticks(ticks: Sequence[int]) -> float:
@@ -134,10 +137,10 @@ class ClockSetup(NamedTuple):
     def work(self) -> float:
         """Operations of the game."""
         early = int(EARLY * usual_ticks([each.ticks for each in self.references]))
-        points, first = float(np.sum(self.reach)), float(np.sum(self.reach[:early]))
-        found = play_work(self.references, points, first)
+        points, first = (np.asarray(float(np.sum(each))) for each in (self.reach, self.reach[:early]))
+        found = float(play_work(self.references, points, first))
         if self.stride is not None:
-            found += stride_work(self.stride.longest, float(self.last))
+            found += float(stride_work(self.stride.longest, np.asarray(float(self.last))))
         return found
 
     def bound(self, upper: FloatArray) -> PlayedGame:
@@ -153,9 +156,9 @@ class Reaches(NamedTuple):
     curve: FloatArray
     floor: FloatArray
 
-    def of(self, ticks: float) -> FloatArray:
-        """At `PORTIONS` of so many ticks."""
-        times = PORTIONS * ticks
+    def of(self, ticks: float, portions: FloatArray = PORTIONS) -> FloatArray:
+        """At portions of so many ticks."""
+        times = portions * ticks
         costs = np.min(np.multiply.outer(self.curve, times) - self.floor[:, None], axis=0)
         return np.asarray(np.minimum(costs, self.end * times))
 
@@ -203,24 +206,26 @@ class Sized(NamedTuple):
 
     def cuts(self, stride: Stride | None, tolerances: Sequence[float]) -> list[Cut]:
         """Games of such strides, on grids that add those shares to the variance of every step."""
-        last, lost, found = self.last, self.beside, list[Cut]()
+        last, lost = self.last, self.beside
         if stride is not None:
             last = max(last - stride.many * stride.ticks, stride.last)
             lost += STRIDE_LOSS * self.costliest * stride.many * math.log1p(stride.ticks / stride.least)
-        reach = self.reaches.of(last)
+        reach = self.reaches.of(last, SOME)
+        finest = [min(self.deviation * math.sqrt(4 * each), float(reach[-1]) / 64) for each in tolerances]
+        steps = np.array([round_down(max(each, float(reach[-1]) / MOST_CELLS)) for each in finest])[:, None]
+        cells = np.minimum(reach / steps + 2.0, np.ceil(self.reaches.end * SOME * last / steps) + 1)
+        between = np.diff(SOME) * (cells[:, 1:] + cells[:, :-1]) / 2
         early = EARLY * usual_ticks([each.ticks for each in self.clock.references]) / (last + 1.0)
-        for tolerance in tolerances:
-            step = min(self.deviation * math.sqrt(4 * tolerance), float(reach[-1]) / 64)
-            step = round_down(max(step, float(reach[-1]) / MOST_CELLS))
-            cells = np.minimum(reach / step + 2.0, np.ceil(self.reaches.end * PORTIONS * last / step) + 1)
-            sums = np.concatenate([[0.0], np.cumsum(np.diff(PORTIONS) * (cells[1:] + cells[:-1]) / 2)])
-            first, points = (last + 1.0) * np.interp([early, 1.0], PORTIONS, sums)
-            work = play_work(self.clock.references, float(points), float(first))
-            if stride is not None:
-                work += stride_work(stride.longest, float(cells[-1]))
-            added = GRID_LOSS * (step / self.deviation) ** 2 * self.total
-            found.append(Cut(stride, step, work, lost + added))
-        return found
+        # of the first portions as much as is below that
+        some = np.clip((early - SOME[:-1]) / np.diff(SOME), 0.0, 1.0)
+        work = play_work(self.clock.references, (last + 1.0) * np.sum(between, axis=1), (last + 1.0) * between @ some)
+        if stride is not None:
+            work += stride_work(stride.longest, cells[:, -1])
+        added = GRID_LOSS * (steps[:, 0] / self.deviation) ** 2 * self.total
+        return [
+            Cut(stride, *each)
+            for each in zip(steps[:, 0].tolist(), work.tolist(), (lost + added).tolist(), strict=True)
+        ]
 
 
 class Cut(NamedTuple):

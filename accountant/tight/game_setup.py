@@ -145,6 +145,10 @@ class Setup(NamedTuple):
         last_first = np.argsort(costs, kind="stable")[::-1].tolist()
         return [k for k in last_first for _ in range(self.counts[k])]
 
+    def order_at(self, delta: float) -> float:
+        """The Rényi order above 1 at which all screenings have the least price, about."""
+        return 1 + float(self.b[int(np.argmin(self.renyi - math.log(delta) / self.b))])
+
     def reaches(self, portions: FloatArray) -> FloatArray:
         """The x beyond which delta is negligible, where such portions of all kinds are left."""
         # as `reach`, of which all costs are these shares

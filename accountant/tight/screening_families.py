@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import ParameterError, ToleranceUnreachable, count_of, real
+from accountant.errors import OutOfPatience, ParameterError, ToleranceUnreachable, count_of, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.decimals import format_up
@@ -28,7 +28,7 @@ from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
 from accountant.tight.kinds_above import bound_kinds, values_kept
-from accountant.tight.mixed_game import play_in_order, play_kinds
+from accountant.tight.mixed_game import moves_of, play_in_order, play_kinds
 from accountant.tight.pairs import INPUT_ERROR, Pairs
 from accountant.tight.screening_game import never, play_steps
 
@@ -40,6 +40,7 @@ __all__ = [
     "block_work",
     "is_played",
     "largest_pair",
+    "solve_between",
     "solve_capped",
     "solve_game",
     "solve_in_order",
@@ -64,6 +65,8 @@ MAX_POINTS_ABOVE = 2**24
 MAX_MEMORY = 1.5e9
 """Bytes of one game, with what shifts reach beyond its windows (see `accountant.tight.game_setup`)."""
 
+FEW_MOVES = 300
+"""Steps of a game of several kinds up to which its tests take next to nothing."""
 
 LESS = 0.5
 """Where most of a window matters nothing is gained by less of it."""
@@ -147,12 +150,58 @@ def solve_near(
         return _both(played[known.index(min(known))]), error
 
 
+def solve_between(
+    run: Composition, delta: float, tolerance: float, width: Width
+) -> tuple[Values, ToleranceUnreachable | None]:
+    """As `solve_near`; of several kinds one order is played from below as long as that is near enough.
+
+    From above the game takes a tenth of the work that it takes with its tests.
+    """
+    run = _told(run)
+    if len(run.entries) < 2 or moves_of([count for _, count in run]) <= FEW_MOVES:
+        return solve_near(run, delta, tolerance, width)
+    near = list[Values]()
+    try:
+        if _play_beside_order(run, delta, tolerance, width, near):
+            return near[-1], None
+        values, refusal = solve_near(run, delta, tolerance, width)
+    except OutOfPatience as error:
+        if not near:
+            raise
+        return min(near, key=width), error
+    return min([*near, values], key=width), refusal
+
+
+def _play_beside_order(run: Composition, delta: float, tolerance: float, width: Width, played: list[Values]) -> bool:
+    """Play from above, and in one order from below, on finer and finer grids; `played` gets what these tell.
+
+    Returns whether the last is near enough; else one order, or so fine a grid, does not do.
+    """
+    _spend_on_pairs(run)
+    asked = Asked(run, delta, tests=False)
+    setup = set_up(asked)
+    ordered = Asked(run, delta, setup.order_at(delta))
+    step, slack, widths = setup.first_step(tolerance), tolerance / 5, list[float]()
+    while _fits(setup, step):
+        what = _say_game(setup, widths)
+        with followed_by(partial(_halved_on, asked, step, slack, widths, tolerance)):
+            above, below = (_play_within(each, step, slack, what) for each in (asked, ordered))
+        played.append(_between(above, below))
+        widths.append(width(played[-1]))
+        if widths[-1] <= tolerance:
+            return True
+        if widths[-1] - width(_both(below)) > tolerance:
+            break
+        step, slack = step / 2, slack / 3
+    return False
+
+
 def solve_capped(run: Composition, delta: float, cap: float, tolerance: float) -> dict[Direction, FlatEnd] | None:
     """As `solve_near` on one grid, on which nothing is told apart beyond `cap` nats; None where that is no gain.
 
     `tolerance` is about the share that the grid adds to the variance of every step, losses being cut at `cap`.
     """
-    asked = Asked(Composition((event, count) for event, count in run if event._largest_loss() > 0.0), delta, cap=cap)
+    asked = Asked(_told(run), delta, cap=cap)
     if not asked.run.entries or not cap < LESS * float(set_up(asked._replace(cap=math.inf)).reaches(np.ones(1))[0]):
         return None
     setup = set_up(asked)
@@ -164,7 +213,22 @@ def solve_capped(run: Composition, delta: float, cap: float, tolerance: float) -
 
 
 def _both(game: PlayedGame) -> Values:
-    return {direction: GameValue(game, game, way) for way, direction in enumerate(DIRECTIONS)}
+    return _between(game, game)
+
+
+def _between(above: PlayedGame, below: PlayedGame) -> Values:
+    return {direction: GameValue(above, below, way) for way, direction in enumerate(DIRECTIONS)}
+
+
+def _told(run: Composition) -> Composition:
+    """Without what costs nothing."""
+    return Composition((event, count) for event, count in run if event._largest_loss() > 0.0)
+
+
+def _say_game(setup: Setup, widths: list[float]) -> str:
+    """What is played, and what is known so far."""
+    known = f", known within {format_up(widths[-1], 2)} so far," if widths else ""
+    return f"a game of {setup.steps} screenings{known}"
 
 
 def solve_in_order(run: Composition, order: float, delta: float, tolerance: float) -> tuple[GameValue, GameValue]:
@@ -209,8 +273,7 @@ def _above(run: Composition, delta: float, tolerance: float) -> tuple[Asked, flo
     asked = Asked(run, delta, tests=False)
     setup = set_up(asked)
     step = setup.first_step(tolerance)
-    reach = setup.reach_of_all
-    if max(values_kept(setup.counts) * reach / step / MAX_POINTS_ABOVE, setup.memory(step) / MAX_MEMORY) > 1.0:
+    if not _is_held(setup, step):
         raise ToleranceUnreachable(f"a game of {run.releases} screenings takes too much memory")
     return asked, step
 
@@ -246,8 +309,7 @@ def _solve(
     """
     played = [] if played is None else played
     delta = asked.delta
-    run = Composition((event, count) for event, count in asked.run if event._largest_loss() > 0.0)
-    asked = asked._replace(run=run)
+    asked = asked._replace(run=(run := _told(asked.run)))
     _spend_on_pairs(run)
     if float(run.renyi(math.inf)) == 0.0:
         return PlayedGame(1.0, np.zeros((2, 2)), never((2, 2)), 0.0, np.ones(1), np.zeros(1), 0.0)
@@ -259,8 +321,7 @@ def _solve(
     step, slack = setup.first_step(tolerance), tolerance / 5
     widths: list[float] = []
     while _fits(setup, step) and not _stalls(widths):
-        known = f", known within {format_up(widths[-1], 2)} so far," if widths else ""
-        what, hint = f"a game of {steps} screenings{known}", None if widths else tolerance
+        what, hint = _say_game(setup, widths), None if widths else tolerance
         with followed_by(partial(_halved_on, asked, step, slack, widths, tolerance)):
             game = _play_within(asked, step, slack, what, hint)
         played.append(game)
@@ -286,7 +347,8 @@ def _fits(setup: Setup, step: float) -> bool:
 
 def _is_held(setup: Setup, step: float) -> bool:
     """Whether it has room in memory."""
-    return setup.states * setup.reach_of_all / step <= MAX_POINTS and setup.memory(step) <= MAX_MEMORY
+    held, most = (setup.states, MAX_POINTS) if setup.tests else (values_kept(setup.counts), MAX_POINTS_ABOVE)
+    return held * setup.reach_of_all / step <= most and setup.memory(step) <= MAX_MEMORY
 
 
 def _halved_on(asked: Asked, step: float, slack: float, widths: list[float], tolerance: float) -> float:

@@ -85,9 +85,9 @@ class Stride(NamedTuple):
         return sorted({self.enough, *self.compared, *(each + self.ticks for each in self.compared)})
 
 
-def stride_work(longest: int, cells: float) -> float:
+def stride_work(longest: int, cells: FloatArray) -> FloatArray:
     """Operations of looking for a stride by games that reach so far."""
-    return ROUNDS * (SOUGHT + ADDED * LOSSES * 2 * longest * cells)
+    return np.asarray(ROUNDS * (SOUGHT + ADDED * LOSSES * 2 * longest * cells))
 
 
 @Kernel
