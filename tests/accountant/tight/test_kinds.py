@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import accountant as ac
 from accountant.adjacency import DIRECTIONS
 from accountant.errors import ToleranceUnreachable
+from accountant.patience import allow_work
 from accountant.tight import block_answers, block_rates, games_last, screening_families
 from accountant.tight.both_sides import BothSides
 from accountant.tight.game_setup import Asked, round_down, set_up, work_of
@@ -19,7 +20,7 @@ from accountant.tight.kinds_above import bound_kinds
 from accountant.tight.loss_composition import bound_delta, bound_epsilon
 from accountant.tight.mixed_game import play_kinds
 from accountant.tight.screening_blocks import Aim, cut_in_one
-from accountant.tight.screening_families import solve_game, solve_in_order, solve_near
+from accountant.tight.screening_families import solve_between, solve_game, solve_in_order, solve_near
 from tests.cases import audit_after
 from tests.soak.cases import draw_screening
 from tests.soak.exact import FewOutcomes, game_chain, play, screening_pairs, value_by_recursion
@@ -120,6 +121,69 @@ def test_one_order_of_the_kinds_is_one_of_those_that_may_be_chosen(seed, share, 
         assert max(found.lower for found in bounds) <= play(run, epsilon)
         if true[0] > 1e-3:
             assert bounds[0].upper - bounds[0].lower <= 0.05 * bounds[0].upper
+
+
+def delta_width(epsilon):
+    """Of the larger delta of both directions, relative to its upper end."""
+
+    def width(values):
+        found = [value.delta(epsilon) for value in values.values()]
+        high = max(each.upper for each in found)
+        return (high - max(each.lower for each in found)) / max(high, 1e-300)
+
+    return width
+
+
+@pytest.mark.each_run(2)
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), share=st.floats(0.0, 0.9), tolerance=st.sampled_from([0.1, 0.01, 1e-3]))
+def test_what_one_order_and_the_game_from_above_tell_holds(seed, share, tolerance):
+    """Also where the run is so small that its tests are played at once, and whether or not one order is enough."""
+    run, few = draw_run(seed), screening_families.FEW_MOVES
+    epsilon = share * float(run.renyi(math.inf))
+    screening_families.FEW_MOVES = 0
+    try:
+        values, refusal = solve_between(run, 1e-3, tolerance, delta_width(epsilon))
+    finally:
+        screening_families.FEW_MOVES = few
+    bounds = [value.delta(epsilon) for value in values.values()]
+    with mp.workdps(60):
+        assert max(each.lower for each in bounds) <= play(run, epsilon) <= max(each.upper for each in bounds)
+    assert refusal is not None or delta_width(epsilon)(values) <= tolerance
+
+
+def test_where_one_order_is_not_enough_the_tests_of_the_game_are_played(monkeypatch):
+    """As whoever looks before choosing the kind gets more, the bounds of one order would never meet."""
+    run, played = 2 * S(0.5, 1.5, 3) + 2 * S(1.0, 0.0, 3), []
+    monkeypatch.setattr(screening_families, "FEW_MOVES", 0)
+    tests = screening_families.play_kinds
+    monkeypatch.setattr(screening_families, "play_kinds", lambda *args: played.append(args) or tests(*args))
+    screening_families._play.cache_clear()
+    values, refusal = solve_between(run, 0.1, 1e-4, delta_width(2.0))
+    assert refusal is None
+    assert played
+    assert delta_width(2.0)(values) <= 1e-4
+
+
+def test_one_order_from_below_is_enough_for_two_rounds(monkeypatch):
+    """7884 states, and no test of any but one order's: the delta took three times the usual patience."""
+    run = 218 * P(S(26.87, 20.0, 40), 0.2) + 35 * P(S(13.96, 20.0, 40), 0.2)
+    monkeypatch.setattr(screening_families, "play_kinds", None)
+    screening_families._play.cache_clear()
+    found = ac.delta(run, 0.443282, method="tight")
+    assert found.delta * 0.99 <= found.lower <= found.delta
+
+
+def test_what_is_known_when_patience_ends_is_kept():
+    """On the first grid, by one order; the refusal says what finer ones take."""
+    run = 218 * P(S(26.87, 20.0, 40), 0.2) + 35 * P(S(13.96, 20.0, 40), 0.2)
+    with allow_work(2.5):
+        values, refusal = solve_between(run, 1e-6, 3e-3, delta_width(0.443282))
+    assert isinstance(refusal, ac.OutOfPatience)
+    assert "known within" in str(refusal)
+    assert 3e-3 < delta_width(0.443282)(values) < 0.5
+    with allow_work(1e-3), pytest.raises(ac.OutOfPatience):
+        solve_between(run, 1e-6, 3e-3, delta_width(0.443282))
 
 
 # --- blocks of kinds ------------------------------------------------------------------------------------------
