@@ -30,6 +30,9 @@ __all__ = [
 OTHER_ROUTES = "; accepted: method = 'renyi' or 'auto'"
 """What the end of a refusal of the tight route advises."""
 
+AS_KNOWN = "; method = 'auto' gives one about as near as what is certified"
+"""What a refusal advises that knows more than the price that it names."""
+
 NEARER = 0.5
 """Share of a tolerance below which an interval is said to be nearer than that."""
 
@@ -98,7 +101,7 @@ class ToleranceUnreachable(AccountantError, ValueError):
         known = f"{said}; certified so far: [{format_down(lower)}, {format_up(upper)}]"
         if self.wide and upper - lower < NEARER * float(self.wide) * upper:
             share = format_up(100 * (upper - lower) / upper, 2)
-            return f"{known}, {share} % wide, and at tolerance = {self.wide} there is a price"
+            return f"{known}, {share} % wide, and at tolerance = {self.wide} there is a price{AS_KNOWN}"
         if self.wide:
             return f"{known}, which tolerance = {self.wide} accepts"
         return known if "accepted: " in said else known + OTHER_ROUTES
