@@ -294,15 +294,14 @@ class Blocks:
         foresee(
             [(None, planning_work([*run.singles, *blocks])), *games], f"games of {len(blocks)} groups of screenings"
         )
-        answers = run.both_sides(self.families, blocks, order)
-        found = ask(answers)
-        self.source, self._last = answers.source, answers
-        return found
+        return self._ask_of(run.both_sides(self.families, blocks, order), ask)
 
     def _ask_beside_pairs(self, blocks: Entries, order: float, ask: Ask) -> Interval:
         """The answer by these blocks from above, and by one pair of each kind from below: that takes little work."""
         unseen = use_same_pairs(self.families, order)
-        answers = self.setting.both_sides(self.families, blocks, order, None, unseen)
+        return self._ask_of(self.setting.both_sides(self.families, blocks, order, None, unseen), ask)
+
+    def _ask_of(self, answers: BothSides, ask: Ask) -> Interval:
         found = ask(answers)
         self.source, self._last = answers.source, answers
         return found
@@ -310,11 +309,7 @@ class Blocks:
     def _ask_clocks(self, aim: Aim, delta: float, ask: Ask, most_lost: float = math.inf) -> Interval | None:
         """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds."""
         answers = self._clock_answers(aim, delta, most_lost)
-        if answers is None:
-            return None
-        found = ask(answers)
-        self.source, self._last = answers.source, answers
-        return found
+        return None if answers is None else self._ask_of(answers, ask)
 
     def _clock_answers(self, aim: Aim, delta: float, most_lost: float = math.inf) -> BothSides | None:
         clocks = set_clock_run(self.families, aim, math.log(delta), most_lost)

@@ -50,7 +50,7 @@ __all__ = [
 LEFT, LONG = (8, 16, 32, 64, 128), (0.5, 1.0, 2.0, 4.0)
 """Steps of the longest reference that are left after strides at least, and strides over these."""
 
-SPARE = 2.0
+SPARE_DEVIATIONS = 2.0
 """Standard deviations of all ticks that are left in the mean beside these."""
 
 UNSEEN = 9.0
@@ -60,7 +60,7 @@ BEGUN, MOVED, SEARCHED, ADDED = 8e6, 3.8, 27.0, 0.5
 """Operations (see `accountant.patience`) of a game, and, at each grid point in both directions, of a reference by
 doubling of the number of its pairs, while all points are looked at by the root of that number, and of all ticks."""
 
-COMPOSED = 9e7
+COMPOSED_PAIR = 9e7
 """The same of composing a pair with others, about."""
 
 MOST_CELLS = 1e8
@@ -197,7 +197,7 @@ class Sized(NamedTuple):
         added = math.exp(max(self.log_delta - UNSEEN, -690.0))
         for steps in LEFT:
             least = steps * longest
-            taken = self.mean - least - SPARE * self.spread
+            taken = self.mean - least - SPARE_DEVIATIONS * self.spread
             for long in LONG:
                 if taken >= long * least:
                     many = math.ceil(taken / (long * least))
@@ -241,7 +241,7 @@ class Cut(NamedTuple):
 
     @property
     def work(self) -> float:
-        return self.played + COMPOSED * (1 if self.stride is None else 2)
+        return self.played + COMPOSED_PAIR * (1 if self.stride is None else 2)
 
 
 def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:

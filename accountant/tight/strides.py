@@ -9,7 +9,7 @@ at every grid point and beyond the last; the one of a few losses that costs leas
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -201,8 +201,7 @@ def find_stride(stride: Stride, values: dict[int, FloatArray], step: float) -> t
         search.want_more(short)
     assert sought is not None
     assert short is not None
-    for more in MORE:
-        mixed = search.add_some(sought, enough, short, more)
+    for mixed in search.add_some(sought, enough, short):
         if search.find_short(mixed) == []:
             return mixed, search.lost
     return enough, edge
@@ -307,12 +306,12 @@ class _Search:
                 at = np.union1d(at, self.samples)
             self.want(each.ticks, each.way, at)
 
-    def add_some(self, sought: FloatArray, enough: FloatArray, short: Sequence[Short], more: float) -> FloatArray:
-        """The same with so much more of what is enough than it takes where it is too small."""
+    def add_some(self, sought: FloatArray, enough: FloatArray, short: Sequence[Short]) -> Iterator[FloatArray]:
+        """The same with more and more of what is enough, from about as much on as it takes where it is too small."""
         enough = np.array([self.thin_out(each) for each in enough])
         profile, masses = self.take_apart(enough)
         if masses is None:
-            return enough
+            return
         most, places = 0.0, np.arange(profile.shape[1])
         for each in short:
             at, tents = each.at[:FEW, None], self.left[each.ticks][:: 1 - 2 * each.way]
@@ -323,8 +322,9 @@ class _Search:
                 gained = gained + (_value_at(tents, self.step, moved) - hockey) @ mass[each.way]
             with np.errstate(divide="ignore"):
                 most = max(most, float(np.max((each.needed - each.found)[:FEW] / np.maximum(gained, 0.0))))
-        most = min(most * more, 1.0)
-        return (1 - most) * sought + most * enough
+        for more in MORE:
+            share = min(most * more, 1.0)
+            yield (1 - share) * sought + share * enough
 
     def thin_out(self, values: FloatArray) -> FloatArray:
         """A profile of few losses above one: the lines between its values at these."""

@@ -69,7 +69,7 @@ def short_stride(sized, left=1, long=0.5):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock_game, "LEFT", (left,))
         patch.setattr(clock_game, "LONG", (long,))
-        patch.setattr(clock_game, "SPARE", 0.0)
+        patch.setattr(clock_game, "SPARE_DEVIATIONS", 0.0)
         return sized.strides()[-1]
 
 
