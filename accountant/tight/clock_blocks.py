@@ -103,6 +103,9 @@ SAME, SAME_STEP = 5e6, 1e3
 SUMMED, PAIRED = 12.0, 60.0
 """The same of an order of a curve: of each loss of a game, and of a pair that is played all the time."""
 
+LOOKED_AT = 1024
+"""Grid points of a game at which it is asked for about a divergence."""
+
 BEGUN = "kinds of screening"
 
 
@@ -113,12 +116,14 @@ class ClockPair(Event):
 
     games: tuple[GameValue, GameValue]
     logs: FloatArray
+    apart: int
 
     def __init__(self, like: Event, game: PlayedGame) -> None:
+        apart = max(game.upper.shape[1] // LOOKED_AT, 1)
         with np.errstate(divide="ignore"):
-            logs = np.log(game.upper) + math.log(game.step)
+            logs = np.log(game.upper[:, ::apart]) + math.log(apart * game.step)
         games = tuple(GameValue(game, game, way) for way in range(2))
-        self.__dict__.update(adjacency=like.adjacency, games=games, logs=logs)
+        self.__dict__.update(adjacency=like.adjacency, games=games, logs=logs, apart=apart)
 
     def __repr__(self) -> str:
         return "<pair above screenings of many kinds>"
@@ -127,7 +132,7 @@ class ClockPair(Event):
         """About its divergence, by which grids are chosen; the largest loss at infinity."""
         # E_Q[(P/Q)^a] = 1 + a (a - 1) times the integral of u^(a-2) V(u) over all u
         game, logs = self.games[0]._above, self.logs
-        x = game.step * np.arange(game.upper.shape[1])
+        x = self.apart * game.step * np.arange(logs.shape[1])
         finite = np.isfinite(orders)
         a = np.maximum(np.where(finite, orders, 2.0), 1.0 + 1e-9)
         b, sums = (a - 1)[:, None], []
