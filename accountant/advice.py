@@ -45,9 +45,6 @@ SURE = 2.0
 """What a price is said to take, as a multiple of what its work is known to be or grows to, and once more for each
 RUNG that the tolerance is finer than the finest that was tried: found on random runs."""
 
-UNTOLD = 4.0
-"""The same where no coarser price is known: of ways that are begun one after the other the first may not be enough."""
-
 STEEPEST = 1.2
 """Largest power of 1/tolerance with which work grows from one tolerance to the next."""
 
@@ -262,7 +259,7 @@ def _advise(
             takes, told = trials.enough(tolerance, known), True
         else:
             grown, near = trials.takes(tolerance)
-            takes, told = max(grown, (SURE if trials.done else UNTOLD) * least), near and least <= grown
+            takes, told = max(grown, SURE * least), near and least <= grown
         refusal: ToleranceUnreachable = OutOfPatience(_reword(error, takes, told, seconds, best), takes)
     else:
         said = error.args[0]

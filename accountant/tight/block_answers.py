@@ -80,6 +80,9 @@ APART = 100.0
 SHARED_SHARE = 0.3
 """Share of the tolerance for which blocks are made that many deltas share: they are few, and their games short."""
 
+OTHER_WAYS = 2.0
+"""What a price is said to take where several ways were begun, and none far enough, as a multiple of the next piece."""
+
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
 
@@ -243,7 +246,9 @@ class Blocks:
         seconds = max((each.seconds for each in refusals if isinstance(each, OutOfPatience)), default=0.0)
         refusal = ToleranceUnreachable(said)
         if isinstance(first, OutOfPatience):
-            refusal = OutOfPatience(said, max(first.seconds, seconds))
+            seconds = max(first.seconds, seconds)
+            # where nothing is known, the way that is begun next may not be enough
+            refusal = OutOfPatience(said, seconds if known or len(self.families) == 1 else OTHER_WAYS * seconds)
         if nearest.found is not None:
             # each is certified, and so is what all have in common
             lows, highs = zip(*(each.found for each in known if each.found is not None), strict=True)
