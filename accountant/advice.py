@@ -258,7 +258,7 @@ def _advise(
         if known is not None and known.error is None:
             takes, told = trials.enough(tolerance, known), True
         else:
-            grown, near = trials.takes(tolerance)
+            grown, near = (least, False) if error.whole else trials.takes(tolerance)
             takes, told = max(grown, SURE * least), near and least <= grown
         refusal: ToleranceUnreachable = OutOfPatience(_reword(error, takes, told, seconds, best), takes)
     else:

@@ -114,7 +114,11 @@ class OutOfPatience(ToleranceUnreachable):
     ----------
     seconds : float
         How long it would take, with what is known to follow.
+    whole : bool
+        Whether that is all of the price, about.
     """
+
+    whole = False
 
     def __init__(self, message: str, seconds: float = math.inf) -> None:
         super().__init__(message)

@@ -377,7 +377,8 @@ def count_done(operations: float, once: Hashable = None) -> None:
         record.append((once, operations, None))
     if (allowance := _current.get()) is not None and (once is None or once not in allowance.known):
         allowance.spent += operations
-        allowance.known.add(once)
+        if once is not None:
+            allowance.known.add(once)
 
 
 def fits(operations: float) -> bool:

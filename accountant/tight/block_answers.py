@@ -39,8 +39,9 @@ from accountant.tight.block_rates import (
     rates_of_blocks,
 )
 from accountant.tight.both_sides import BothSides, relative_width
-from accountant.tight.clock_blocks import COARSEST, set_clock_run, use_same_pairs
+from accountant.tight.clock_blocks import COARSEST, set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
+from accountant.tight.clock_pairs import use_same_pairs
 from accountant.tight.kept_losses import deltas_at_hand
 from accountant.tight.kind_blocks import GROUP_MOVES, MANY, Kind, all_blocks, cut_kinds, cuts_for_rates, in_groups
 from accountant.tight.loss_composition import Entries, planning_work
@@ -99,6 +100,9 @@ class Blocks:
     groups of kinds are blocks, and one order of the kinds is below (notebooks/mathematics.md, Several kinds of
     screening).
     """
+
+    clocks: OutOfPatience | None = None
+    """The refusal of games on clocks that would do, and that are begun first."""
 
     def __init__(self, families: Entries, setting: Setting) -> None:
         self.families, self.setting = families, setting
@@ -171,7 +175,7 @@ class Blocks:
                     return known
             except ToleranceUnreachable as error:
                 refusals.append(error)
-        many = len(self.families) >= MANY_KINDS
+        many, self.clocks = len(self.families) >= MANY_KINDS, None
         long = max(count for _, count in self.families) >= MANY
         some = {
             "epsilon": long and (len(self.families) >= SOME_KINDS if several else self.setting.tolerance < COARSEST),
@@ -184,6 +188,7 @@ class Blocks:
                     return known
             except ToleranceUnreachable as error:
                 refusals.append(error)
+                self.clocks = error if isinstance(error, OutOfPatience) and not many else None
                 if len(self.families) > GROUPED_KINDS and not self.apart:
                     raise self._refusal(error, refusals) from None
         return self._ask_blocks(aim, ask, refusals)
@@ -240,15 +245,18 @@ class Blocks:
     def _refusal(self, first: ToleranceUnreachable, refusals: Sequence[ToleranceUnreachable]) -> ToleranceUnreachable:
         """What to say: why it cannot be had, and the nearest of what was certified."""
         known = [each for each in refusals if each.found is not None]
-        nearest = min(known, key=relative_width, default=refusals[-1])
+        nearest, first = min(known, key=relative_width, default=refusals[-1]), self.clocks or first
         said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
-        # other ways that were refused may be begun before one does
-        seconds = max((each.seconds for each in refusals if isinstance(each, OutOfPatience)), default=0.0)
+        # other ways that were refused may be begun before one does, but where there is patience for games on clocks
+        begun = [self.clocks] if self.clocks else [each for each in refusals if isinstance(each, OutOfPatience)]
+        seconds = max((each.seconds for each in begun), default=0.0)
         refusal = ToleranceUnreachable(said)
         if isinstance(first, OutOfPatience):
             seconds = max(first.seconds, seconds)
             # where nothing is known, the way that is begun next may not be enough
-            refusal = OutOfPatience(said, seconds if known or len(self.families) == 1 else OTHER_WAYS * seconds)
+            sure = known or self.clocks or len(self.families) == 1
+            refusal = OutOfPatience(said, seconds if sure else OTHER_WAYS * seconds)
+            refusal.whole = self.clocks is not None
         if nearest.found is not None:
             # each is certified, and so is what all have in common
             lows, highs = zip(*(each.found for each in known if each.found is not None), strict=True)

@@ -10,15 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import OutOfPatience, ToleranceUnreachable
+from accountant.errors import OutOfPatience, count_of
 from accountant.events.event import Event
-from accountant.numerics.kernel import FloatArray
 from accountant.patience import fits, foresee, spend
 from accountant.tight.clock_game import (
     ClockSetup,
@@ -29,21 +24,18 @@ from accountant.tight.clock_game import (
 from accountant.tight.clock_ladders import OWN_FINENESS, SPREADS, Spread, find_clocks, own_clocks
 from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
+from accountant.tight.clock_pairs import MOST_STEPS, ClockPair, SamePairs, same_work
 from accountant.tight.clock_plans import Choice, Games, Plan, choices_of, plans_of, use_rest
 from accountant.tight.clock_references import Clock, Kind, find_kinds
-from accountant.tight.game_value import GameValue, PlayedGame
 from accountant.tight.kind_blocks import CUT_SHARE, MANY
 from accountant.tight.screening_blocks import (
     Aim,
     Cut,
-    SamePair,
     ScreeningBlock,
     cut_in_several,
-    divergence_of_pairs,
-    log_of_sum,
 )
 
-__all__ = ["COARSEST", "ClockRun", "set_clock_run", "use_same_pairs"]
+__all__ = ["COARSEST", "ClockRun", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
 
@@ -94,110 +86,7 @@ FINER_SHARE = 0.1
 MOST_LAW = 1e9
 """Operations of the law of ticks from which on kinds have so many screenings that blocks of each are near enough."""
 
-MOST_STEPS = 4e6
-"""The same of screenings: from below, every number of them has a loss."""
-
-SAME, SAME_STEP = 5e6, 1e3
-"""Operations of the pairs of a kind that are played all the time, and of each of its screenings there."""
-
-SUMMED, PAIRED = 12.0, 60.0
-"""The same of an order of a curve: of each loss of a game, and of a pair that is played all the time."""
-
-LOOKED_AT = 1024
-"""Grid points of a game at which it is asked for about a divergence."""
-
 BEGUN = "kinds of screening"
-
-
-class ClockPair(Event):
-    """The pair whose profile bounds a game on a clock from above."""
-
-    between_bounds: ClassVar[bool] = True
-
-    games: tuple[GameValue, GameValue]
-    logs: FloatArray
-    apart: int
-
-    def __init__(self, like: Event, game: PlayedGame) -> None:
-        apart = max(game.upper.shape[1] // LOOKED_AT, 1)
-        with np.errstate(divide="ignore"):
-            logs = np.log(game.upper[:, ::apart]) + math.log(apart * game.step)
-        games = tuple(GameValue(game, game, way) for way in range(2))
-        self.__dict__.update(adjacency=like.adjacency, games=games, logs=logs, apart=apart)
-
-    def __repr__(self) -> str:
-        return "<pair above screenings of many kinds>"
-
-    def _curve(self, orders: FloatArray) -> FloatArray:
-        """About its divergence, by which grids are chosen; the largest loss at infinity."""
-        # E_Q[(P/Q)^a] = 1 + a (a - 1) times the integral of u^(a-2) V(u) over all u
-        game, logs = self.games[0]._above, self.logs
-        x = self.apart * game.step * np.arange(logs.shape[1])
-        finite = np.isfinite(orders)
-        a = np.maximum(np.where(finite, orders, 2.0), 1.0 + 1e-9)
-        b, sums = (a - 1)[:, None], []
-        for way in range(2):
-            sums.append(log_of_sum(b * x + logs[way]))
-            sums.append(log_of_sum(logs[1 - way] - (b + 1) * x))
-        most = np.maximum(np.logaddexp(*sums[:2]), np.logaddexp(*sums[2:]))
-        return np.where(finite, np.logaddexp(0.0, np.log(a * (a - 1)) + most) / (a - 1), game.end)
-
-    def _curve_work(self, rate: float = 1.0) -> float:
-        return 2 * SUMMED * self.logs.size
-
-    def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        remove, add = self.games
-        return remove.log_upper(epsilons), add.log_upper(epsilons)
-
-
-class SamePairs(Event):
-    """One pair of each kind at every step, from both sides: what an adversary gets who never looks."""
-
-    between_bounds: ClassVar[bool] = True
-
-    pairs: dict[Direction, list[SamePair]]
-
-    def __init__(self, families: Entries, order: float) -> None:
-        pairs = {way: [SamePair(event, count, way, order) for event, count in families] for way in DIRECTIONS}
-        self.__dict__.update(adjacency=families[0][0].adjacency, pairs=pairs)
-
-    def __repr__(self) -> str:
-        return "<pairs below screenings of many kinds>"
-
-    def _curve(self, orders: FloatArray) -> FloatArray:
-        at = np.maximum(np.where(np.isfinite(orders), orders, 2.0), 1.0 + 1e-9)
-        finite = np.max([divergence_of_pairs(pairs, way, at) for way, pairs in self.pairs.items()], axis=0)
-        return np.where(np.isfinite(orders), finite, self._farthest)
-
-    @cached_property
-    def _farthest(self) -> float:
-        sums = (sum(float(np.max(np.abs(each.losses))) for each in pairs) for pairs in self.pairs.values())
-        return max(sums)
-
-    def _curve_work(self, rate: float = 1.0) -> float:
-        return PAIRED * sum(len(pairs) for pairs in self.pairs.values())
-
-    def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        return [(pair, 1) for pair in self.pairs[direction]]
-
-
-def same_work(kinds: int, steps: int) -> float:
-    """Operations of `SamePairs`."""
-    return SAME * kinds + SAME_STEP * steps
-
-
-def use_same_pairs(families: Entries, order: float) -> SamePairs:
-    """These, counted before they are made.
-
-    Raises
-    ------
-    ToleranceUnreachable
-        They take too much memory: every number of screenings has a loss.
-    """
-    if (steps := sum(count for _, count in families)) > MOST_STEPS:
-        raise ToleranceUnreachable(f"pairs of {steps} screenings that are played at every step take too much memory")
-    spend(same_work(len(families), steps), "pairs that are played at every step")
-    return SamePairs(families, order)
 
 
 class ClockRun(NamedTuple):
@@ -225,7 +114,7 @@ class ClockRun(NamedTuple):
 
     def foresee(self, kinds: int) -> None:
         """Refuse the games of so many kinds before any of them is played."""
-        foresee([(None, self.work)], f"games of {kinds} kinds of screening")
+        foresee([(None, self.work)], said(kinds))
 
     def same_pairs(self, families: Entries, order: float) -> SamePairs:
         """What is below where one order takes too long."""
@@ -243,10 +132,20 @@ class ClockRun(NamedTuple):
         return found, lost * (1 + 1e-9)
 
 
+def said(kinds: int) -> str:
+    """What is refused."""
+    return f"games on clocks of {count_of(kinds, 'kind')} of screening"
+
+
 def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: float = math.inf) -> ClockRun | None:
     """Games of kinds that are alike, or of one; None where none has any, or screenings are too many for one.
 
     So it is where the games lose more of the divergence than `most_lost`, about.
+
+    Raises
+    ------
+    OutOfPatience
+        With more patience they would not.
     """
     if (steps := sum(count for _, count in families)) > MOST_STEPS:
         return None
@@ -264,6 +163,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     search = _Search(aim, log_delta, below)
     plan = _plan(search, kinds, first)
     if plan.lost > most_lost:
+        foresee([(None, below + SPARE + search.enough(most_lost))], said(len(families)))
         return None
     law = sum(law_work(each.clock, log_delta) for each in plan.sized)
     if law > MOST_LAW:
@@ -320,6 +220,7 @@ class _Search:
     def __init__(self, aim: Aim, log_delta: float, below: float) -> None:
         self.aim, self.log_delta, self.below = aim, log_delta, below
         self.known: dict[frozenset[frozenset[int]], dict[frozenset[int], list[Choice]]] = {}
+        self.seen: list[tuple[list[list[Choice]], list[Kind], float]] = []
         self.lone: dict[int, Cut] = {}
 
     @property
@@ -346,6 +247,12 @@ class _Search:
     def does(self, plan: Plan) -> bool:
         """Whether that is near enough."""
         return plan.lost <= ENOUGH * self.aim.room
+
+    def enough(self, lost: float) -> float:
+        """Operations of the least games of those that were looked at which lose no more; 0 where none are as near."""
+        plans = [plans_of(*each, MOST_WORK[0]) for each in self.seen]
+        found = (next((plan.work for plan in some if plan.lost <= lost), math.inf) for some in plans)
+        return least if (least := min(found, default=math.inf)) < math.inf else 0.0
 
     def is_better(self, plan: Plan, known: Plan) -> bool:
         """Whether it loses less and there is patience for it; where there is for neither, whether it is less work."""
@@ -383,6 +290,7 @@ class _Search:
             known[each] += choices_of(size_clock(clock, self.aim.order, self.log_delta), tolerance)
         choices, plans, most = [known[each] for each in held], list[Plan](), self.most_beside(alone)
         gap = math.fsum(self.blocks_of(kind).gap for kind in alone)
+        self.seen.append((choices, alone, gap))
         for plan in plans_of(choices, alone, gap, most):
             plans.append(plan)
             if self.does(plan):

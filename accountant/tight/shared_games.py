@@ -16,7 +16,7 @@ from accountant.errors import ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.patience import foresee, share_patience
 from accountant.tight.both_sides import NEAR, BothSides
-from accountant.tight.clock_blocks import use_same_pairs
+from accountant.tight.clock_pairs import use_same_pairs
 from accountant.tight.games_last import LEAST_DELTA
 from accountant.tight.kind_blocks import GROUP_MOVES, Kind, all_blocks, in_groups
 from accountant.tight.loss_composition import Entries

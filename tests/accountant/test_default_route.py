@@ -396,3 +396,20 @@ def test_a_refusal_says_how_near_it_came():
         ac.delta(run, 2.5697534342205155, method="tight", patience=1.3)
     found = ac.delta(run, 2.5697534342205155, method="tight", patience=2.0)
     assert found.delta * 0.99 <= found.lower
+
+
+@pytest.mark.parametrize(
+    ("run", "epsilon"),
+    [
+        (2520 * ac.PoissonSubsampled(ac.NoisyScreening(2.8447110197824266, 20.0, 40), 0.032), 2.57),
+        (2915 * ac.NoisyScreening(36.11, 195.71, 300) + 591 * ac.NoisyScreening(5.93, 5.17, 10), 12.0),
+    ],
+    ids=str,
+)
+def test_a_patience_that_a_refusal_names_knows_of_games_on_clocks(run, epsilon):
+    """What they take is known without playing them; 25 s were named where 2 do."""
+    with pytest.raises(ac.OutOfPatience, match="games on clocks") as refusal:
+        ac.delta(run, epsilon, method="tight", patience=1.0)
+    assert 1.0 < refusal.value.seconds < 5.0
+    found = ac.delta(run, epsilon, method="tight", patience=refusal.value.seconds)
+    assert found.delta * 0.99 <= found.lower <= found.delta

@@ -611,6 +611,14 @@ def test_what_was_counted_when_it_was_done_is_not_refused_where_it_is_remembered
                 patience.spend(1.0, "more work")
 
 
+def test_what_is_done_by_itself_makes_nothing_known():
+    """Work that makes nothing is foreseen again, whatever was counted before."""
+    with patience.allow_work(1.0):
+        patience.count_done(1e6)
+        with pytest.raises(ac.OutOfPatience, match="squares would take about 2"):
+            patience.foresee([(None, 2e9)], "squares")
+
+
 def test_what_hangs_on_granted_seconds_is_made_anew():
     """A result with little patience stood for whoever had more."""
 

@@ -24,11 +24,12 @@ from accountant.tight import (
     clock_plans,
     clock_references,
 )
-from accountant.tight.clock_blocks import ClockPair, SamePairs, set_clock_run, use_same_pairs
+from accountant.tight.clock_blocks import set_clock_run
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_ladders import Spread, find_clocks
 from accountant.tight.clock_laws import PRODUCT, Law, law_of, law_work, least_chance
 from accountant.tight.clock_order import play_in_clock_order, set_order
+from accountant.tight.clock_pairs import ClockPair, SamePairs, use_same_pairs
 from accountant.tight.clock_references import Clock, Kind, Reference, find_kinds, share_of
 from accountant.tight.game_value import GameValue
 from accountant.tight.loss_composition import bound_delta, bound_delta_above

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.tight import clock_game, strides
-from accountant.tight.clock_blocks import ClockPair
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
+from accountant.tight.clock_pairs import ClockPair
 from accountant.tight.clock_references import Clock, Kind, Reference, cost_of
 from accountant.tight.loss_composition import bound_delta_above, bound_epsilon
 from accountant.tight.pairs import Pairs
