@@ -38,7 +38,7 @@ from accountant.tight.block_rates import (
     aim_at,
     rates_of_blocks,
 )
-from accountant.tight.both_sides import BothSides, relative_width
+from accountant.tight.both_sides import BothSides, join_refusals, relative_width
 from accountant.tight.clock_blocks import COARSEST, set_clock_run
 from accountant.tight.clock_order import play_in_clock_order
 from accountant.tight.clock_pairs import use_same_pairs
@@ -81,8 +81,9 @@ APART = 100.0
 SHARED_SHARE = 0.3
 """Share of the tolerance for which blocks are made that many deltas share: they are few, and their games short."""
 
-OTHER_WAYS = 2.0
-"""What a price is said to take where several ways were begun, and none far enough, as a multiple of the next piece."""
+ONCE_MORE, LESS_ROOM = 4.0, 0.6
+"""Multiple of the tolerance up to which games on clocks that are too wide are played once more, and share of the room
+that they may lose then, over that multiple."""
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
@@ -101,6 +102,7 @@ class Blocks:
     screening).
     """
 
+    families: Entries = ()
     clocks: OutOfPatience | None = None
     """The refusal of games on clocks that would do, and that are begun first."""
 
@@ -161,14 +163,21 @@ class Blocks:
         return rates_of_blocks(self.families, self.setting, self.plain, answers_of_families)
 
     def _ask(self, order: float | None, delta: float, room: float, ask: Ask, asked: Asked) -> Interval:
+        """The answer by one way, or what several that are too wide have in common."""
+        try:
+            return self._ask_by_ways(order, delta, room, ask, asked)
+        except ToleranceUnreachable as error:
+            if error.found is None or relative_width(error) > self.setting.tolerance:
+                raise
+            return Interval(*error.found)
+
+    def _ask_by_ways(self, order: float | None, delta: float, room: float, ask: Ask, asked: Asked) -> Interval:
         """The answer with as few kinds played as may do; more of them where they do not, fewer if it takes too long."""
         several = len(self.families) > 1
         if order is None or not 1.0 < order < math.inf or (several and self.moves <= FEW_MOVES):
             return ask(self.plain)
-        refusals, aim = (
-            list[ToleranceUnreachable](),
-            aim_at(order, delta, room, self.setting.tolerance)._replace(between=asked == "epsilon"),
-        )
+        refusals = list[ToleranceUnreachable]()
+        aim = aim_at(order, delta, room, self.setting.tolerance)._replace(between=asked == "epsilon")
         if several:
             try:
                 if (known := self._ask_near(order, room, ask)) is not None:
@@ -243,24 +252,9 @@ class Blocks:
             self._last = answers._last if isinstance(answers, Blocks) else answers
 
     def _refusal(self, first: ToleranceUnreachable, refusals: Sequence[ToleranceUnreachable]) -> ToleranceUnreachable:
-        """What to say: why it cannot be had, and the nearest of what was certified."""
-        known = [each for each in refusals if each.found is not None]
-        nearest, first = min(known, key=relative_width, default=refusals[-1]), self.clocks or first
-        said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
-        # other ways that were refused may be begun before one does, but where there is patience for games on clocks
-        begun = [self.clocks] if self.clocks else [each for each in refusals if isinstance(each, OutOfPatience)]
-        seconds = max((each.seconds for each in begun), default=0.0)
-        refusal = ToleranceUnreachable(said)
-        if isinstance(first, OutOfPatience):
-            seconds = max(first.seconds, seconds)
-            # where nothing is known, the way that is begun next may not be enough
-            sure = known or self.clocks or len(self.families) == 1
-            refusal = OutOfPatience(said, seconds if sure else OTHER_WAYS * seconds)
-            refusal.whole = self.clocks is not None
-        if nearest.found is not None:
-            # each is certified, and so is what all have in common
-            lows, highs = zip(*(each.found for each in known if each.found is not None), strict=True)
-            refusal.found, refusal.wide = (min(max(lows), min(highs)), min(highs)), nearest.wide
+        """What to say of all of them."""
+        refusal = join_refusals(first, refusals, self.clocks, len(self.families) > 1)
+        if refusal.found is not None:
             self.source = OF_BLOCKS
         return refusal
 
@@ -302,11 +296,9 @@ class Blocks:
 
     def _ask_with(self, blocks: Entries, order: float, ask: Ask) -> Interval:
         """The answer by these blocks from above, whose games are begun if there is patience for all of them."""
-        run = self.setting
+        run, what = self.setting, f"games of {len(blocks)} groups of screenings"
         games = [block.work() for block, _ in blocks if isinstance(block, ScreeningBlock)]
-        foresee(
-            [(None, planning_work([*run.singles, *blocks])), *games], f"games of {len(blocks)} groups of screenings"
-        )
+        foresee([(None, planning_work([*run.singles, *blocks])), *games], what)
         return self._ask_of(run.both_sides(self.families, blocks, order), ask)
 
     def _ask_beside_pairs(self, blocks: Entries, order: float, ask: Ask) -> Interval:
@@ -320,19 +312,38 @@ class Blocks:
         return found
 
     def _ask_clocks(self, aim: Aim, delta: float, ask: Ask, most_lost: float = math.inf) -> Interval | None:
-        """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds."""
-        answers = self._clock_answers(aim, delta, most_lost)
-        return None if answers is None else self._ask_of(answers, ask)
+        """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds.
 
-    def _clock_answers(self, aim: Aim, delta: float, most_lost: float = math.inf) -> BothSides | None:
+        Where it is a little too wide, as what games lose is foreseen only about, they are played once more, and nearer.
+        """
+        answers = self._clock_answers(aim, delta, most_lost)
+        if answers is None:
+            return None
+        try:
+            return self._ask_of(answers, ask)
+        except ToleranceUnreachable as error:
+            wide = relative_width(error) / self.setting.tolerance
+            if isinstance(error, OutOfPatience) or not 1.0 < wide < ONCE_MORE:
+                raise
+            with suppress(OutOfPatience):
+                near = self._clock_answers(aim._replace(room=aim.room * LESS_ROOM / wide), delta, math.inf, answers)
+                if near is not None:
+                    return self._ask_of(near, ask)
+            raise
+
+    def _clock_answers(
+        self, aim: Aim, delta: float, most_lost: float = math.inf, known: BothSides | None = None
+    ) -> BothSides | None:
+        """Games on clocks from above; `known` has what is below already."""
         clocks = set_clock_run(self.families, aim, math.log(delta), most_lost)
         if clocks is None:
             return None
-        below, self.apart = None, list(clocks.alone)
-        clocks.foresee(len(self.families))
-        if clocks.in_order:
-            below = play_in_clock_order(clocks.order)
-        unseen = None if below else clocks.same_pairs(self.families, aim.order)
+        self.apart = list(clocks.alone)
+        below, unseen = (None, None) if known is None else (known.below, known.unseen)
+        if known is None:
+            clocks.foresee(len(self.families))
+            below = play_in_clock_order(clocks.order) if clocks.in_order else None
+            unseen = None if below else clocks.same_pairs(self.families, aim.order)
         blocks, lost = clocks.play()
         return replace(self.setting.both_sides(self.families, blocks, aim.order, below, unseen), lost=lost)
 

@@ -32,13 +32,17 @@ from accountant.tight.loss_composition import (
 )
 from accountant.tight.screening_families import GameValue, solve_in_order
 
-__all__ = ["BothSides", "relative_width"]
+__all__ = ["BothSides", "join_refusals", "relative_width"]
 
 SIDE_SHARE = 0.05
 """Share of the tolerance that the grids of either side may take."""
 
 NEAR = 1e-4
 """The game of one order need not be known nearer: it is further from that of all orders."""
+
+
+OTHER_WAYS = 2.0
+"""What a price is said to take where several ways were begun, and none far enough, as a multiple of the next piece."""
 
 
 @dataclass(frozen=True)
@@ -159,3 +163,27 @@ def relative_width(refusal: ToleranceUnreachable) -> float:
     """Of the interval that a refusal knows."""
     low, high = refusal.found or (0.0, math.inf)
     return (high - low) / high if high < math.inf else 1.0
+
+
+def join_refusals(
+    first: ToleranceUnreachable, refusals: Sequence[ToleranceUnreachable], clocks: OutOfPatience | None, several: bool
+) -> ToleranceUnreachable:
+    """What to say of all ways that were refused: why the price cannot be had, and what they have in common.
+
+    `clocks` is the refusal of games that would do, and that are begun before all others; `several`: of many kinds.
+    """
+    known = [each for each in refusals if each.found is not None]
+    nearest, first = min(known, key=relative_width, default=refusals[-1]), clocks or first
+    said = first.args[0] if first is nearest else f"{first.args[0]}; otherwise: {nearest.args[0]}"
+    refusal = ToleranceUnreachable(said)
+    if isinstance(first, OutOfPatience):
+        # other ways that were refused may be begun before one does, but where there is patience for games on clocks
+        begun = [clocks] if clocks else [first, *(each for each in refusals if isinstance(each, OutOfPatience))]
+        seconds = max(each.seconds for each in begun)
+        refusal = OutOfPatience(said, seconds if known or clocks or not several else OTHER_WAYS * seconds)
+        refusal.whole = clocks is not None
+    if nearest.found is not None:
+        # each is certified, and so is what all have in common
+        lows, highs = zip(*(each.found for each in known if each.found is not None), strict=True)
+        refusal.found, refusal.wide = (min(max(lows), min(highs)), min(highs)), nearest.wide
+    return refusal

@@ -522,3 +522,29 @@ def test_a_refusal_says_what_all_that_is_certified_has_in_common():
     assert blocks._refusal(refusals[2], refusals).found == (0.75, 1.0)
     assert blocks._refusal(refusals[2], refusals).wide == "0.5"
     assert blocks._refusal(refusals[2], refusals[2:]).found is None
+
+
+def test_ways_that_are_too_wide_meet():
+    """The upper end of games on clocks, and the lower one of a game: neither way is within the tolerance."""
+    run = 2915 * S(36.11, 195.71, 300) + 591 * S(5.93, 5.17, 10)
+    found = ac.delta(run, 14.0, method="tight", patience=3.818)
+    assert found.delta * 0.99 <= found.lower <= found.delta
+    nearer = ac.delta(run, 14.0, method="tight", patience=60.0)
+    assert max(found.lower, nearer.lower) <= min(found.delta, nearer.delta)
+
+
+@pytest.mark.parametrize(("found", "answered"), [((0.995, 1.0), True), ((0.98, 1.0), False), (None, False)])
+def test_what_refusals_have_in_common_is_an_answer_where_it_is_near_enough(monkeypatch, found, answered):
+    refusal = ToleranceUnreachable("too wide")
+    refusal.found = found
+
+    def refuse(*_):
+        raise refusal
+
+    monkeypatch.setattr(block_answers.Blocks, "_ask_by_ways", refuse)
+    answers = block_answers.answers_of(ac.Composition([(S(1.0, 1.0, 2), 20), (S(2.0, 1.0, 2), 20)]), math.inf, 0.01)
+    if answered:
+        assert answers.epsilon(1e-5) == found
+    else:
+        with pytest.raises(ToleranceUnreachable, match="too wide"):
+            answers.epsilon(1e-5)
