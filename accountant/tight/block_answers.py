@@ -81,9 +81,9 @@ APART = 100.0
 SHARED_SHARE = 0.3
 """Share of the tolerance for which blocks are made that many deltas share: they are few, and their games short."""
 
-ONCE_MORE, LESS_ROOM = 4.0, 0.6
+ONCE_MORE, LESS_ROOM, LESS_LOST = 4.0, 0.6, 0.7
 """Multiple of the tolerance up to which games on clocks that are too wide are played once more, and share of the room
-that they may lose then, over that multiple."""
+that they may lose then, over that multiple; it is to be less than that share of what they lost."""
 
 NEARER = 1.6
 """By how much the intervals of larger groups may be narrower, about."""
@@ -109,7 +109,7 @@ class Blocks:
     def __init__(self, families: Entries, setting: Setting) -> None:
         self.families, self.setting = families, setting
         self.plain = setting.answers(families)
-        self.source, self.apart = self.plain.source, list[tuple[Event, int]]()
+        self.source, self.apart, self.lost = self.plain.source, list[tuple[Event, int]](), math.inf
         self._last: Game | LossDistribution | BothSides | None = None
         self.moves = moves_of([count for _, count in families])
 
@@ -316,8 +316,7 @@ class Blocks:
 
         Where it is a little too wide, as what games lose is foreseen only about, they are played once more, and nearer.
         """
-        answers = self._clock_answers(aim, delta, most_lost)
-        if answers is None:
+        if (answers := self._clock_answers(aim, delta, most_lost)) is None:
             return None
         try:
             return self._ask_of(answers, ask)
@@ -325,10 +324,12 @@ class Blocks:
             wide = relative_width(error) / self.setting.tolerance
             if isinstance(error, OutOfPatience) or not 1.0 < wide < ONCE_MORE:
                 raise
-            with suppress(OutOfPatience):
-                near = self._clock_answers(aim._replace(room=aim.room * LESS_ROOM / wide), delta, math.inf, answers)
-                if near is not None:
+            try:
+                finer = aim._replace(room=aim.room * LESS_ROOM / wide)
+                if (near := self._clock_answers(finer, delta, LESS_LOST * self.lost, answers)) is not None:
                     return self._ask_of(near, ask)
+            except ToleranceUnreachable as again:
+                raise min(error, again, key=relative_width) from None
             raise
 
     def _clock_answers(
@@ -338,7 +339,7 @@ class Blocks:
         clocks = set_clock_run(self.families, aim, math.log(delta), most_lost)
         if clocks is None:
             return None
-        self.apart = list(clocks.alone)
+        self.apart, self.lost = list(clocks.alone), clocks.about
         below, unseen = (None, None) if known is None else (known.below, known.unseen)
         if known is None:
             clocks.foresee(len(self.families))

@@ -92,7 +92,7 @@ BEGUN = "kinds of screening"
 class ClockRun(NamedTuple):
     """Screenings of many kinds made ready: games on clocks, kinds that are blocks of their own, an order of all.
 
-    `lost` is what pairs that are left out of the games may add to delta.
+    `lost` is what pairs that are left out of the games may add to delta, `about` the divergence that games lose, about.
     """
 
     like: Event
@@ -101,6 +101,7 @@ class ClockRun(NamedTuple):
     order: Ordered
     in_order: bool
     lost: float
+    about: float
 
     @property
     def work(self) -> float:
@@ -171,7 +172,8 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     spend(law, BEGUN)
     setups = [set_clock(each, cut) for each, cut in zip(plan.sized, plan.cuts, strict=True)]
     blocks = [block for kind in plan.alone for block in search.blocks_of(kind).blocks]
-    return ClockRun(families[0][0], setups, blocks, ordered, in_order, sum(each.clock.lost for each in plan.sized))
+    lost = sum(each.clock.lost for each in plan.sized)
+    return ClockRun(families[0][0], setups, blocks, ordered, in_order, lost, plan.lost)
 
 
 def _order(clocks: Sequence[Clock], alone: Sequence[Kind], aim: Aim, log_delta: float) -> tuple[Ordered, bool]:
