@@ -164,7 +164,8 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     search = _Search(aim, log_delta, below)
     plan = _plan(search, kinds, first)
     if plan.lost > most_lost:
-        foresee([(None, below + SPARE + search.enough(most_lost))], said(len(families)))
+        if (enough := search.enough(most_lost)) < math.inf:
+            foresee([(None, below + SPARE + enough)], said(len(families)))
         return None
     law = sum(law_work(each.clock, log_delta) for each in plan.sized)
     if law > MOST_LAW:
@@ -251,10 +252,10 @@ class _Search:
         return plan.lost <= ENOUGH * self.aim.room
 
     def enough(self, lost: float) -> float:
-        """Operations of the least games of those that were looked at which lose no more; 0 where none are as near."""
+        """Most work with which games that were looked at lose no more; inf where none are as near."""
         plans = [plans_of(*each, MOST_WORK[0]) for each in self.seen]
-        found = (next((plan.work for plan in some if plan.lost <= lost), math.inf) for some in plans)
-        return least if (least := min(found, default=math.inf)) < math.inf else 0.0
+        least = min(next((plan.work for plan in some if plan.lost <= lost), math.inf) for some in plans)
+        return next((each for each in reversed(MOST_WORK) if each >= least), math.inf)
 
     def is_better(self, plan: Plan, known: Plan) -> bool:
         """Whether it loses less and there is patience for it; where there is for neither, whether it is less work."""

@@ -483,3 +483,17 @@ def test_pairs_that_are_played_at_every_step_fit_in_memory():
     millions = [(ac.NoisyScreening(sigma, 200, 300), 30_000_000) for sigma in (1000.0, 2000.0)]
     with patience.allow_work(math.inf), pytest.raises(ac.ToleranceUnreachable, match=r"60000000 screenings .* memory"):
         use_same_pairs(millions, 2.0)
+
+
+def test_games_that_lose_too_much_are_refused_only_where_patience_would_help():
+    """What they take is named before one is played; where none is near enough nothing is."""
+    run, aim = list(numbered(100.0, 3, 2000)), Aim(3.0, math.log(1e-9) - 12.0, 1e-3, 0.01)
+    with (
+        patience.allow_work(0.3),
+        pytest.raises(ac.OutOfPatience, match="games on clocks of 3 kinds of screening") as refusal,
+    ):
+        set_clock_run(run, aim, math.log(1e-9), 1e-3)
+    with patience.allow_work(refusal.value.seconds * 1.01):
+        assert set_clock_run(run, aim, math.log(1e-9), 1e-3).about <= 1e-3
+    with patience.allow_work(0.3):
+        assert set_clock_run(run, aim, math.log(1e-9), 1e-12) is None
