@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
-from accountant.errors import OutOfPatience, ParameterError, ToleranceUnreachable, count_of, real
+from accountant.errors import ParameterError, ToleranceUnreachable, count_of, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.numerics.decimals import format_up
@@ -165,7 +165,7 @@ def solve_between(
         if _play_beside_order(run, delta, tolerance, width, near):
             return near[-1], None
         values, refusal = solve_near(run, delta, tolerance, width)
-    except OutOfPatience as error:
+    except ToleranceUnreachable as error:
         if not near:
             raise
         return min(near, key=width), error
@@ -182,7 +182,7 @@ def _play_beside_order(run: Composition, delta: float, tolerance: float, width: 
     setup = set_up(asked)
     ordered = Asked(run, delta, setup.order_at(delta))
     step, slack, widths = setup.first_step(tolerance), tolerance / 5, list[float]()
-    while _fits(setup, step):
+    while _fits(setup, step) and not _stalls(widths):
         what = _say_game(setup, widths)
         with followed_by(partial(_halved_on, asked, step, slack, widths, tolerance)):
             above, below = (_play_within(each, step, slack, what) for each in (asked, ordered))

@@ -186,6 +186,16 @@ def test_what_is_known_when_patience_ends_is_kept():
         solve_between(run, 1e-6, 3e-3, delta_width(0.443282))
 
 
+def test_what_is_known_where_tests_have_no_room_is_kept(monkeypatch):
+    """From above the game fits into memory; with its tests, which its tolerance takes, it does not."""
+    monkeypatch.setattr(screening_families, "FEW_MOVES", 0)
+    monkeypatch.setattr(screening_families, "MAX_POINTS", 1)
+    screening_families._play.cache_clear()
+    values, refusal = solve_between(2 * S(0.5, 1.5, 3) + 2 * S(1.0, 0.0, 3), 0.1, 1e-4, delta_width(2.0))
+    assert isinstance(refusal, ToleranceUnreachable)
+    assert 1e-4 < delta_width(2.0)(values) < 0.5
+
+
 # --- blocks of kinds ------------------------------------------------------------------------------------------
 
 
