@@ -16,15 +16,7 @@ from accountant.events.event import Event
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import foresee, share_patience
 from accountant.renyi.route import best_orders_at, renyi_epsilon
-from accountant.tight.answers import (
-    CURVE_LEAST,
-    Answers,
-    Game,
-    LossDistribution,
-    answer_all,
-    least_of,
-    sort_events,
-)
+from accountant.tight.answers import CURVE_LEAST, Answers, Game, LossDistribution, answer_all, least_of, sort_events
 from accountant.tight.block_rates import (
     BEYOND,
     BLOCK_SHARE,
@@ -51,7 +43,7 @@ from accountant.tight.near_kinds import gather_near
 from accountant.tight.screening_blocks import Aim, ScreeningBlock, near_order
 from accountant.tight.screening_families import TooManyStates
 from accountant.tight.setting import Setting
-from accountant.tight.shared_games import share_games
+from accountant.tight.shared_games import coarser, share_games
 from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
@@ -68,6 +60,12 @@ GROUPED_KINDS = 24
 
 FEW_MOVES = 100
 """Steps of a game of several kinds that is played without asking whether blocks would do."""
+
+CLOCKS_SHARE = 0.4
+"""The same of games on clocks of few kinds, of which many points are composed."""
+
+MANY_POINTS = 16
+"""Points up to which grids of these are as fine as of a single one."""
 
 NEAR_SHARE = 0.5
 """Share of what is left of patience that kinds may take which are near, as one."""
@@ -139,10 +137,12 @@ class Blocks:
         room = BLOCK_SHARE * self.setting.tolerance / (order - 1)
         aim = aim_at(order, delta, room, self.setting.tolerance)
         finer = aim._replace(tolerance=SHARED_SHARE * self.setting.tolerance)
-        if len(self.families) >= MANY_KINDS or max(count for _, count in self.families) >= MANY:
+        if (many := len(self.families) >= MANY_KINDS) or max(count for _, count in self.families) >= MANY:
             with suppress(ToleranceUnreachable):
-                if (answers := self._clock_answers(aim, delta)) is not None:
-                    yield answers
+                with share_patience(1.0 if many else CLOCKS_SHARE):
+                    answers = self._clock_answers(aim, delta)
+                if answers is not None:
+                    yield answers if many or len(epsilons) <= MANY_POINTS else coarser(answers)
         yield from share_games(self.families, aim, cuts_for_rates(self.families, finer), delta, self.setting.both_sides)
 
     def deltas_at_hand(self, epsilons: Sequence[float]) -> list[Interval]:

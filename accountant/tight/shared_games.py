@@ -23,7 +23,7 @@ from accountant.tight.loss_composition import Entries
 from accountant.tight.screening_blocks import Aim, Cut, ScreeningBlock
 from accountant.tight.screening_families import GameValue, solve_in_order
 
-__all__ = ["play_below", "share_games"]
+__all__ = ["coarser", "play_below", "share_games"]
 
 BELOW = 0.2
 """Share of what is left of patience for the game of one order, which is the same for all blocks."""
@@ -55,8 +55,7 @@ def share_games(
     unseen = use_same_pairs(families, aim.order) if below is None else None
 
     def made(blocks: Entries) -> BothSides:
-        answers = both_sides(families, blocks, aim.order, below, unseen)
-        return replace(answers, tolerance=min(COARSER * answers.tolerance, 1.0))
+        return coarser(both_sides(families, blocks, aim.order, below, unseen))
 
     blocks = all_blocks(cuts)
     yield made(blocks)
@@ -68,6 +67,11 @@ def share_games(
             games = [block.work() for block, _ in blocks if isinstance(block, ScreeningBlock)]
             foresee(games, f"games of {len(blocks)} groups of screenings")
             yield made(blocks)
+
+
+def coarser(answers: BothSides) -> BothSides:
+    """The same on coarser grids: games are wider."""
+    return replace(answers, tolerance=min(COARSER * answers.tolerance, 1.0))
 
 
 def play_below(families: Entries, aim: Aim, delta: float) -> dict[Direction, GameValue] | None:
