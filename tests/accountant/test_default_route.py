@@ -402,7 +402,7 @@ def test_a_refusal_says_how_near_it_came():
     ("run", "epsilon"),
     [
         (2520 * ac.PoissonSubsampled(ac.NoisyScreening(2.8447110197824266, 20.0, 40), 0.032), 2.57),
-        (2915 * ac.NoisyScreening(36.11, 195.71, 300) + 591 * ac.NoisyScreening(5.93, 5.17, 10), 12.0),
+        (2000 * ac.NoisyScreening(20.0, 14.0, 20) + 1500 * ac.NoisyScreening(26.0, 14.0, 20), 8.0),
     ],
     ids=str,
 )
