@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from accountant.advice import USUAL, allow_with_advice, at_coarser, by_rungs
 from accountant.errors import (
+    AS_KNOWN,
+    OTHER_ROUTES,
     AccountantError,
     NoGuarantee,
     OutOfPatience,
@@ -286,7 +288,7 @@ def try_tight(
 
 def _reason(error: Exception) -> str:
     """Why there is no tight price, without the advice to take another route, which was done."""
-    return str(error).removesuffix("; accepted: method = 'renyi' or 'auto'")
+    return str(error).removesuffix(OTHER_ROUTES).removesuffix(AS_KNOWN)
 
 
 def delta(

@@ -61,14 +61,14 @@ GROUPED_KINDS = 24
 FEW_MOVES = 100
 """Steps of a game of several kinds that is played without asking whether blocks would do."""
 
+NEAR_SHARE = 0.5
+"""Share of what is left of patience that kinds may take which are near, as one."""
+
 CLOCKS_SHARE = 0.4
 """The same of games on clocks of few kinds, of which many points are composed."""
 
 MANY_POINTS = 16
 """Points up to which grids of these are as fine as of a single one."""
-
-NEAR_SHARE = 0.5
-"""Share of what is left of patience that kinds may take which are near, as one."""
 
 VOTE_SHARE = 0.3
 """Share of the tolerance that the grid of a block of votes may add, where screenings come last."""

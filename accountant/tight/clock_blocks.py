@@ -115,7 +115,7 @@ class ClockRun(NamedTuple):
 
     def foresee(self, kinds: int) -> None:
         """Refuse the games of so many kinds before any of them is played."""
-        foresee([(None, self.work)], said(kinds))
+        foresee([(None, self.work)], _say_games(kinds))
 
     def same_pairs(self, families: Entries, order: float) -> SamePairs:
         """What is below where one order takes too long."""
@@ -133,7 +133,7 @@ class ClockRun(NamedTuple):
         return found, lost * (1 + 1e-9)
 
 
-def said(kinds: int) -> str:
+def _say_games(kinds: int) -> str:
     """What is refused."""
     return f"games on clocks of {count_of(kinds, 'kind')} of screening"
 
@@ -165,7 +165,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     plan = _plan(search, kinds, first)
     if plan.lost > most_lost:
         if (enough := search.enough(most_lost)) < math.inf:
-            foresee([(None, below + SPARE + enough)], said(len(families)))
+            foresee([(None, below + SPARE + enough)], _say_games(len(families)))
         return None
     law = sum(law_work(each.clock, log_delta) for each in plan.sized)
     if law > MOST_LAW:
@@ -223,7 +223,7 @@ class _Search:
     def __init__(self, aim: Aim, log_delta: float, below: float) -> None:
         self.aim, self.log_delta, self.below = aim, log_delta, below
         self.known: dict[frozenset[frozenset[int]], dict[frozenset[int], list[Choice]]] = {}
-        self.seen: list[tuple[list[list[Choice]], list[Kind], float]] = []
+        self.seen: dict[frozenset[frozenset[int]], tuple[list[list[Choice]], list[Kind], float]] = {}
         self.lone: dict[int, Cut] = {}
 
     @property
@@ -253,7 +253,7 @@ class _Search:
 
     def enough(self, lost: float) -> float:
         """Most work with which games that were looked at lose no more; inf where none are as near."""
-        plans = [plans_of(*each, MOST_WORK[0]) for each in self.seen]
+        plans = [plans_of(*each, MOST_WORK[0]) for each in self.seen.values()]
         least = min(next((plan.work for plan in some if plan.lost <= lost), math.inf) for some in plans)
         return next((each for each in reversed(MOST_WORK) if each >= least), math.inf)
 
@@ -288,12 +288,13 @@ class _Search:
         """How they are cut; each of the same games has the fineness by which it gains most."""
         (clocks, alone), tolerance = games, min(self.aim.tolerance, COARSEST)
         held = [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
-        known = self.known.setdefault(frozenset(held), {each: [] for each in held})
+        key = frozenset(held)
+        known = self.known.setdefault(key, {each: [] for each in held})
         for clock, each in zip(clocks, held, strict=True):
             known[each] += choices_of(size_clock(clock, self.aim.order, self.log_delta), tolerance)
         choices, plans, most = [known[each] for each in held], list[Plan](), self.most_beside(alone)
         gap = math.fsum(self.blocks_of(kind).gap for kind in alone)
-        self.seen.append((choices, alone, gap))
+        self.seen[key] = choices, alone, gap
         for plan in plans_of(choices, alone, gap, most):
             plans.append(plan)
             if self.does(plan):

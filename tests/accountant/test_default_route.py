@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from accountant import price
 from accountant.calibration import solve_near
 from accountant.renyi.route import _best_order
 from accountant.report.html import report
@@ -413,3 +414,16 @@ def test_a_patience_that_a_refusal_names_knows_of_games_on_clocks(run, epsilon):
     assert 1.0 < refusal.value.seconds < 5.0
     found = ac.delta(run, epsilon, method="tight", patience=refusal.value.seconds)
     assert found.delta * 0.99 <= found.lower <= found.delta
+
+
+def test_a_reason_advises_no_route_that_was_taken():
+    """Where "auto" says why there is no tight price, it is no advice to take "auto"."""
+    refusal = ac.ToleranceUnreachable("it takes too long")
+    refusal.found, refusal.wide = (0.97, 1.0), "1"
+    assert "'auto'" in str(refusal)
+    said = price._reason(refusal)
+    assert said.startswith("it takes too long; certified so far: [0.97, 1], 3")
+    assert "'auto'" not in said
+    refusal.wide = ""
+    assert "'auto'" in str(refusal)
+    assert "'auto'" not in price._reason(refusal)
