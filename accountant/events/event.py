@@ -48,9 +48,8 @@ SAMPLED = {"_curve": "_subsampled_curve", "_curves": "_subsampled_curve", "_log_
 class Event(ABC):
     """One randomized release, described by exactly what accounting needs.
 
-    A subclass is a frozen dataclass that answers `_curve`, and `_log_profile` when it has a privacy profile.
-    Everything else (composition, Poisson subsampling, prices, laws) follows from these two. The annotations of its
-    fields state the ranges of its parameters, and `accountant.register_event` makes it known to plans and commands.
+    A subclass is a frozen dataclass that answers `_curve`, and `_log_profile` if it has a privacy profile: all else
+    follows. Annotations of fields state their ranges; `accountant.register_event` makes it known to plans and commands.
 
     All that other code wants to know is a method, with an answer that suits any event; who knows better overrides it:
 
@@ -64,8 +63,8 @@ class Event(ABC):
     Attributes
     ----------
     adjacency : Adjacency
-        The neighbouring relation for which the curve holds. Every event needs this field; one that suits most is
-        ``adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE``. The strings "add-remove" and "replace" are accepted.
+        The neighbouring relation for which the curve holds, also as "add-remove" or "replace". Every event needs this
+        field; one that suits most is ``adjacency: ac.Adjacency = ac.Adjacency.ADD_REMOVE``.
     data_dependent : bool
         Whether the curve is itself a function of private data.
     family : bool
@@ -82,6 +81,7 @@ class Event(ABC):
     between_bounds: ClassVar[bool] = False
     plan_name: ClassVar[str | None] = None
     _never_sampled: ClassVar[str | None] = None  # why a sample of it is not what people take it for
+    _records: int | None = None  # how many there are, where the price holds for that number of records alone
     _coordinate_field: ClassVar[str | None] = None
     _profile_error: float = 2e-13  # relative error allowed to the profile
     _summed: bool = False  # whether no profile of all coordinates is computed, but `_lattice` is known

@@ -23,7 +23,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.numerics.special import log_mixture_ratio
 
-__all__ = ["DrawnGroup", "FixedSizeSampled"]
+__all__ = ["DrawnGroup", "FixedSizeSampled", "refuse_other_records"]
 
 
 @register("fixed-size-sampled")
@@ -77,6 +77,7 @@ class FixedSizeSampled(Event):
             )
         if self.event.data_dependent or self.event.group_size > 1:
             raise SubsamplingError(f"{shorten(self.event)}; accepted: events for one record, whose cost is public")
+        refuse_other_records(self.event, self.batch)
         bounded = float(self.event._curve(np.array([math.inf]))[0]) < math.inf
         single = bounded and not self.event.family and has_profile(self.event)
         if not isinstance(self.event, GaussianLike) and not single:
@@ -92,6 +93,10 @@ class FixedSizeSampled(Event):
 
         noise = ClippedSum(1.0, adjacency=Adjacency.REPLACE), Laplace(2.0, adjacency=Adjacency.REPLACE)
         return cls(noise[0], 10, 1000), cls(noise[1], 100, 1000)
+
+    @property
+    def _records(self) -> int:  # type: ignore[override]
+        return self.records
 
     @property
     def rate(self) -> float:
@@ -224,6 +229,15 @@ class ReplacedInSample(Event):
         if self.rate == 1.0:
             return self.event._log_profile(epsilons)
         return Event._subsampled_log_profile(self.event, self.rate, epsilons)
+
+
+def refuse_other_records(event: Event, sample: int) -> None:
+    """Raise SubsamplingError where an event is priced for another number of records than a sample has."""
+    if event._records not in (None, sample):
+        raise SubsamplingError(
+            f"{shorten(event)} is priced for {event._records} records, and a sample has {sample}; "
+            f"accepted: samples of {event._records}"
+        )
 
 
 def has_profile(event: Event) -> bool:

@@ -50,6 +50,14 @@ class PricedAsAnother(Event):
     def between_bounds(self) -> bool:  # type: ignore[override]  # as the other event
         return self._price().between_bounds
 
+    @property
+    def _profile_error(self) -> float:  # type: ignore[override]  # as the other event
+        return self._price()._profile_error
+
+    @property
+    def _largest_finite_loss(self) -> float:  # type: ignore[override]  # as the other event
+        return self._price()._largest_finite_loss
+
     def _surrogates(
         self, direction: Direction, step: float, log_lost: float, sign: int
     ) -> list[tuple[Event, int]] | None:

@@ -129,6 +129,10 @@ class Shuffled(Event):
         if not isinstance(self.local, Event):
             object.__setattr__(self, "local", end)
 
+    @property
+    def _records(self) -> int:  # type: ignore[override]
+        return self.n
+
     @classmethod
     def examples(cls) -> tuple[Shuffled, ...]:
         return cls(1.0, 1000), cls(Collision(1.0, 2, 8), 1000)

@@ -124,6 +124,10 @@ class PoissonSubsampled(Event):
         return self.event.family
 
     @property
+    def _profile_error(self) -> float:  # type: ignore[override]  # as the event underneath
+        return self.event._profile_error
+
+    @property
     def between_bounds(self) -> bool:  # type: ignore[override]  # as the event underneath, or many coordinates
         return self.event.between_bounds or self._by_sum
 

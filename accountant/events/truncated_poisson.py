@@ -149,6 +149,15 @@ class TruncatedPoissonGaussian(PricedAsAnother):
         return cls(1.1, 0.1, 1000, 110), cls(2.0, 0.5, 30, 12, 1.0, Adjacency.REPLACE)
 
     @property
+    def _records(self) -> int:  # type: ignore[override]
+        return self.population
+
+    @property
+    def _amplified(self) -> bool:
+        # of a sample of the records the batch keeps more: what is proven is for that number of them
+        return self.population <= self.largest_batch and super()._amplified
+
+    @property
     def additive_noise(self) -> AdditiveNoise:
         return AdditiveNoise("gaussian", self.sigma)
 
@@ -200,7 +209,7 @@ def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adj
     drawn = full
     if own is Adjacency.REPLACE:  # a batch out of all others, in which either vector takes another's place
         drawn = DrawnGroup(ClippedSum(event.sigma, event.clip, own), 1, 1, rate)
-    if log_room == -math.inf:
+    if log_room == -math.inf and crowded is own:
         return drawn
     least = least_of_parts(event, own)
     whole, nearer = (EitherRelease(room, each, log_room, log_full, own, least) for each in (full, drawn))

@@ -21,7 +21,7 @@ from accountant.events.drawn_gaussians import (
     mean_curve,
 )
 from accountant.events.event import Event
-from accountant.events.fixed_size import DrawnGroup
+from accountant.events.fixed_size import DrawnGroup, refuse_other_records
 from accountant.events.from_below import costs_less
 from accountant.events.gaussian import Gaussian, GaussianLike
 from accountant.events.group import price_of_group
@@ -122,6 +122,7 @@ class SampledWithReplacement(Event):
                 f"{shorten(self.event)} is under {self.event.adjacency} adjacency: with a record more or less, all "
                 "samples change, and nothing is proven; accepted: the event under replace adjacency"
             )
+        refuse_other_records(self.event, self.draws)
         if self.draws > MOST_DRAWS * self.population and self.population > 1:
             raise ParameterError(
                 f"draws = {self.draws} of {self.population} records; accepted: [1, {MOST_DRAWS * self.population}], "
@@ -134,6 +135,10 @@ class SampledWithReplacement(Event):
         from accountant.events.clipped_sum import ClippedSum
 
         return (cls(ClippedSum(4.0, adjacency=Adjacency.REPLACE), 2, 100),)
+
+    @property
+    def _records(self) -> int:  # type: ignore[override]
+        return self.population
 
     @property
     def rate(self) -> float:

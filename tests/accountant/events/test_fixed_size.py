@@ -117,11 +117,20 @@ def test_prices_agree():
         (lambda: ac.FixedSizeSampled(ac.ApproximateDP(1.0, 0.1, REPLACE), 1, 2), ac.ParameterError, "no proven"),
         (lambda: ac.FixedSizeSampled(ac.ZeroConcentratedDP(1.0, 0.0, REPLACE), 1, 2), ac.ParameterError, "no proven"),
         (lambda: ac.FixedSizeSampled(3, 1, 2), ac.ParameterError, "event = 3; accepted: an event"),
+        (lambda: ac.FixedSizeSampled(ac.Shuffled(1.0, 100), 5, 10), ac.SubsamplingError, "for 100 records, .* has 5"),
+        (lambda: ac.FixedSizeSampled(ac.FixedSizeSampled(PURE, 5, 10), 5, 10), ac.SubsamplingError, "samples of 10"),
     ],
 )
 def test_refusals(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_sample_of_as_many_records_as_are_public_may_be_drawn_from():
+    """A sample of 3 of 5 of 10 is one of 3 of 10."""
+    twice, once = ac.FixedSizeSampled(ac.FixedSizeSampled(PURE, 3, 5), 5, 10), ac.FixedSizeSampled(PURE, 3, 10)
+    assert ac.delta(twice, 0.1).delta == pytest.approx(ac.delta(once, 0.1).delta, rel=1e-9)
+    assert ac.delta(ac.FixedSizeSampled(ac.Shuffled(1.0, 5), 5, 10), 0.1).delta > 0.0
 
 
 def plan_of(tmp_path, text):

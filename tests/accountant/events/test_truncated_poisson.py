@@ -360,3 +360,26 @@ def test_what_has_no_price_is_refused():
         ac.PoissonSubsampled(event, 0.5)
     with pytest.raises(ac.ParameterError, match="no proven price for a group"):
         ac.Group(event, 2)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda event: ac.PoissonSubsampled(event, 0.5),
+        lambda event: ac.HeterogeneousPoisson(event, (0.5, 0.1)),
+        lambda event: ac.RandomAllocation(event, 5),
+        lambda event: ac.Group(event, 2),
+    ],
+)
+@pytest.mark.parametrize(("rate", "population", "largest"), [(1.0, 100, 10), (0.01, 10**5, 64), (0.1, 10**6, 1000)])
+def test_a_batch_that_is_surely_full_is_sampled_no_further(take, rate, population, largest):
+    """Of half of the records it keeps more: the individual is in it as often as before, not half as often."""
+    event = ac.TruncatedPoissonGaussian(1.0, rate, population, largest)
+    with pytest.raises((ac.SubsamplingError, ac.ParameterError), match="accepted"):
+        take(event)
+
+
+def test_a_sample_of_what_is_never_cut_down_is_a_smaller_sample():
+    whole = ac.TruncatedPoissonGaussian(1.0, 0.5, 100, 100)
+    once = ac.PoissonSubsampled(ac.ClippedSum(1.0), 0.05)
+    assert ac.epsilon(ac.PoissonSubsampled(whole, 0.1), 1e-5).epsilon == pytest.approx(ac.epsilon(once, 1e-5).epsilon)

@@ -272,6 +272,11 @@ def test_plans(tmp_path):
         (lambda: ac.SampledWithReplacement(ac.ApproximateDP(1.0, 0.1, REPLACE), 2, 9), ac.ParameterError, "no proven"),
         (lambda: ac.SampledWithReplacement(ac.Collision(1.0, 2, 8), 2, 9), ac.ParameterError, "accepted"),
         (lambda: ac.SampledWithReplacement(3, 1, 2), ac.ParameterError, "event = 3; accepted: an event"),
+        (
+            lambda: ac.SampledWithReplacement(ac.FixedSizeSampled(ac.ClippedSum(1.0, 1.0, REPLACE), 5, 10), 1, 10),
+            ac.SubsamplingError,
+            "for 10 records, and a sample has 1",
+        ),
         (lambda: ac.PoissonSubsampled(ac.SampledWithReplacement(PURE, 1, 2), 0.1), ac.SubsamplingError, "accepted"),
     ],
 )

@@ -487,6 +487,27 @@ def test_truncated_samples_cost_no_more_than_theirs(relation):
             assert whole == pytest.approx(theirs, rel=5e-3), sizes
 
 
+@pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0)])
+def test_batches_that_are_surely_full_are_known_between_bounds(sizes):
+    """A record whose vector is 0 may stand in another's place, or the other in its own: once as `ClippedSum(1, 2)`."""
+    event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes)
+    accountant = Accountant(SPECIAL).compose(event)
+    price, share = accountant.guarantee(1e-5), sizes[2] / sizes[0]
+    least = ac.epsilon(ac.PoissonSubsampled(ac.ClippedSum(1.0), share), 1e-5)
+    most = ac.epsilon(ac.FixedSizeSampled(ac.ClippedSum(1.0, adjacency=ac.Adjacency.REPLACE), sizes[2], sizes[0]), 1e-5)
+    assert least.lower * (1 - 1e-3) <= price.lower <= most.epsilon <= price.epsilon <= 1.02 * most.epsilon
+    both = accountant.compose(dpa.GaussianDpEvent(3.0)).guarantee(1e-5)
+    assert both.adjacency is ac.Adjacency.ADD_REMOVE
+    assert both.epsilon > price.epsilon
+
+
+@pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0)])
+def test_no_sample_is_drawn_from_a_batch_that_is_surely_full(sizes):
+    event = dpa.dp_event.PoissonSampledDpEvent(0.5, dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes))
+    with pytest.raises(dpa.UnsupportedEventError, match="has no price when sampled"):
+        Accountant().compose(event, 100)
+
+
 @pytest.mark.parametrize(
     ("sizes", "exposed"), [((0, 0.1, 5, 1.0), False), ((9, 0.0, 5, 0.0), False), ((9, 0.1, 5, 0.0), True)]
 )
