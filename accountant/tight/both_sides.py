@@ -126,7 +126,12 @@ class BothSides:
 
     def _delta_above(self, epsilon: float) -> Interval:
         """Of the blocks, and what is beside them."""
-        found = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share)
+        try:
+            found = bound_delta_above([*self.singles, *self.blocks], epsilon, self._share)
+        except ToleranceUnreachable as error:
+            if error.found is not None:
+                error.found = 0.0, min(error.found[1] + self.lost, 1.0)
+            raise
         return Interval(0.0, min(found.upper + self.lost, 1.0))
 
     @property

@@ -34,6 +34,19 @@ def skip_lower_ends() -> Iterator[None]:
         _skips.reset(token)
 
 
+@contextmanager
+def reached_from_below(reached: bool) -> Iterator[None]:
+    """Unless so, refusals certify nothing from below: their lower ends are a profile's that no data may reach."""
+    try:
+        yield
+    except ToleranceUnreachable as error:
+        if not reached and error.found is not None:
+            error.found, error.wide = (0.0, error.found[1]), ""
+        if not reached and error.curve is not None:
+            error.curve = [(0.0, high) for _, high in error.curve]
+        raise
+
+
 class Priced(Protocol):
     """A run that has prices of its own."""
 
@@ -109,7 +122,9 @@ class BoundedAnswers:
         return self.above.source
 
     def epsilon(self, delta: float) -> Interval:
-        found, make = self.above.epsilon(delta), self.make_below
+        make = self.make_below
+        with reached_from_below(make is None):
+            found = self.above.epsilon(delta)
         if make is None:
             return found
         if _skips.get():
@@ -118,7 +133,8 @@ class BoundedAnswers:
         return Interval(min(lower_of(lambda: make(aim).epsilon(delta).lower or 0.0), found.upper), found.upper)
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
-        found = self.above.deltas(epsilons)
+        with reached_from_below(self.make_below is None):
+            found = self.above.deltas(epsilons)
         if self.make_below is None:
             return found
         lows = [0.0] * len(epsilons)

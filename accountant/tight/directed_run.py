@@ -167,7 +167,7 @@ class DirectedRun:
         parts = [(piece, self._reach(piece, ends), many, signs) for piece, many, signs in pieces]
         self._spend(points, self._work(points, parts, between))
         sums = [LossSum(self.grid, points, self.spread) for _ in range(1 + self.both)]
-        self.log_infinite, log_whole = -math.inf, 0.0
+        log_infinite, log_whole = -math.inf, 0.0
         ends_of_near, found = {each for one in between for each in (one.low, one.high)}, {}
         for piece, reach, many, signs in parts:
             offset = largest_atom(piece, self.direction, self.grid.step)
@@ -178,22 +178,17 @@ class DirectedRun:
                 if sign in signs:
                     total.add(masses, many)
             if 1 in signs:
-                log_whole += self._add_infinite(measured, many)
+                log_infinite = _with_infinite(log_infinite, measured, many)
+                log_whole += many * measured.log_whole
         for one in between:
             low, high = found[one.low], found[one.high]
             one.add_to(sums, self.direction, low.measures, high.measures)
             larger = max(low, high, key=lambda each: each.log_infinite)
-            log_whole += self._add_infinite(
-                larger._replace(log_whole=max(low.log_whole, high.log_whole)), sum(one.counts)
-            )
-        self.log_infinite += log_whole  # the others' masses come to more than 1
-        self.measures = [total.compose() for total in sums]
+            log_infinite = _with_infinite(log_infinite, larger, sum(one.counts))
+            log_whole += sum(one.counts) * max(low.log_whole, high.log_whole)
+        # both at once, as what was composed before stays where this is refused; the others' masses come to more than 1
+        self.measures, self.log_infinite = [total.compose() for total in sums], log_infinite + log_whole
         return points
-
-    def _add_infinite(self, measured: Bracket, many: int) -> float:
-        """Add what an event has at infinity to that of the run; gives the log of all that its copies have."""
-        self.log_infinite = float(np.logaddexp(self.log_infinite, measured.log_infinite + math.log(many)))
-        return many * measured.log_whole
 
     def _pieces(self, event: Event, count: int, log_lost: float) -> list[tuple[Event, int, tuple[int, ...]]]:
         """What stands for `count` of an event, how often, and on which sides: above (1), below (-1) or both."""
@@ -256,3 +251,8 @@ class DirectedRun:
         while gap < upper and below(upper - gap) <= 0:
             gap *= 2
         return Interval(find_crossing(below, max(upper - gap, 0.0), upper, fine).lower, upper)
+
+
+def _with_infinite(log_infinite: float, measured: Bracket, many: int) -> float:
+    """The log of what is at infinity, with what copies of an event have there."""
+    return float(np.logaddexp(log_infinite, measured.log_infinite + math.log(many)))

@@ -14,7 +14,7 @@ from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, RemainderTooWide
 from accountant.tight.screening_families import GameValue, solve_capped, solve_near
 
-__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "lower_end", "meet", "with_games"]
+__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "join_ends", "lower_end", "meet", "with_games"]
 
 LEAST_DELTA = 1e-250
 """The smallest delta for which they are solved; what they say of smaller ones holds as well."""
@@ -160,6 +160,26 @@ def _plain(error: ToleranceUnreachable) -> ToleranceUnreachable:
     return refusal
 
 
+def join_ends(above: Callable[[], Interval], below: Callable[[], float], known: float = math.inf) -> Interval:
+    """The upper end of one run, or the one that is known, and the lower end of another; so does a refusal of the first.
+
+    Its own lower end is that of the run that stands above, which no data need reach.
+    """
+    refusal, low = None, 0.0
+    try:
+        high = min(above().upper, known)
+    except ToleranceUnreachable as error:
+        refusal, high = error, min(error.found[1] if error.found is not None else math.inf, known)
+    if refusal is None or (high < math.inf and not isinstance(refusal, OutOfPatience)):
+        low = below()
+    found = Interval(min(low, high), high)
+    if refusal is None:
+        return found
+    if high < math.inf:
+        refusal.found, refusal.wide, refusal.curve = found, "", None
+    raise refusal
+
+
 def lower_end(
     bound: Callable[..., Interval],
     certain: Entries,
@@ -195,17 +215,20 @@ class BetweenBounds:
         """What is known with that; RemainderTooWide if something nearer may be to be had."""
         before, share = self.known, SIDE_SHARES[min(self.asked, len(SIDE_SHARES) - 1)]
         self.asked += 1
-        tolerance = max(share * self.tolerance, FINEST)
-        high, finer = min(self.above(tolerance, remainders).upper, before.upper), False
-        try:
-            low = self.below(tolerance, remainders).lower
-        except ToleranceUnreachable as error:
-            low = 0.0 if error.found is None else error.found[0]
-            finer = isinstance(error, RemainderTooWide)
-        self.known = Interval(min(max(low, before.lower), high), high)
-        width = high - self.known.lower
+        tolerance, finer = max(share * self.tolerance, FINEST), False
+
+        def below() -> float:
+            nonlocal finer
+            try:
+                return max(self.below(tolerance, remainders).lower, before.lower)
+            except ToleranceUnreachable as error:
+                finer = isinstance(error, RemainderTooWide)
+                return max(0.0 if error.found is None else error.found[0], before.lower)
+
+        found = join_ends(lambda: self.above(tolerance, remainders), below, before.upper)
+        self.known, width = found, found.upper - found.lower
         finer = finer or width < NARROWER * (before.upper - before.lower)
-        if remainders is not None and finer and width > self.tolerance * high:
+        if remainders is not None and finer and width > self.tolerance * found.upper:
             refusal = RemainderTooWide("both sides are known no nearer")
             refusal.found, refusal.wide = self.known, ""
             raise refusal

@@ -26,7 +26,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.renyi.route import renyi_delta
 from accountant.tight.answers import answer_all, between_bounds, certain_of, trade_off_of
-from accountant.tight.games_last import lower_end, with_games
+from accountant.tight.games_last import join_ends, lower_end, with_games
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, bound_delta, bound_delta_above, bound_epsilon
 from accountant.tight.trade_off import ROUNDING, Rates, TradeOff
@@ -185,9 +185,10 @@ class OneSided:
             if certain is None:
                 return bound_delta(self.finite, epsilon, self.tolerance, remainders, ways, least)
             bound = bound_delta_above if between_bounds(self.finite) else bound_delta
-            upper = bound(self.finite, epsilon, self.tolerance, remainders, ways).upper
-            lower = lower_end(bound_delta, certain, epsilon, self.tolerance, remainders, ways)
-            return Interval(min(lower, upper), upper)
+            return join_ends(
+                lambda: bound(self.finite, epsilon, self.tolerance, remainders, ways),
+                lambda: lower_end(bound_delta, certain, epsilon, self.tolerance, remainders, ways),
+            )
 
         aim = 0.5
         if self.families:
@@ -222,12 +223,11 @@ class OneSided:
         certain, ways = certain_of(self.finite, left), (direction,)
 
         def ask(remainders: Remainders | None) -> Interval:
-            above = certain is not None and between_bounds(self.finite)
-            found = bound_epsilon(self.finite, left, self.tolerance, remainders, ways, above=above)
+            bounded = certain is not None and between_bounds(self.finite)
+            above = partial(bound_epsilon, self.finite, left, self.tolerance, remainders, ways, above=bounded)
             if certain is None:
-                return found
-            lower = lower_end(bound_epsilon, certain, left, self.tolerance, remainders, ways)
-            return Interval(min(lower, found.upper), found.upper)
+                return above()
+            return join_ends(above, lambda: lower_end(bound_epsilon, certain, left, self.tolerance, remainders, ways))
 
         found, refusal = _find_known(
             partial(with_games, self.families, max(left, 1e-250), self.tolerance, ask, LossCap(self.finite, left))

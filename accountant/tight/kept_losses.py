@@ -190,6 +190,8 @@ def ask_kept(run: Composed, question: Question) -> Interval | None:
     for one in sorted(around, key=lambda each: abs(each.epsilon - question.epsilon)):
         spend(one.losses.answer_work() + EACH * len(run.run.entries), ASKED)
         found = one.losses.answer(question.epsilon)
+        if run.above:  # nothing is known from below
+            found = Interval(0.0, found.upper)
         near = min(max(WIDER * one.width, NARROW * question.tolerance), question.tolerance)
         if question.width(found, 0.0) <= near:
             return found

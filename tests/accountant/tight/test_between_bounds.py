@@ -9,6 +9,7 @@ import pytest
 from mpmath import mp, mpf
 
 import accountant as ac
+from accountant.events.composition import Composition
 from accountant.numerics.roots import Interval
 from accountant.tight.games_last import BetweenBounds
 from tests.accountant.events.test_approximate_dp import pair, score
@@ -173,3 +174,49 @@ def test_what_a_curve_says_is_above_the_attackers_of_noise_that_has_it():
     assert (found.lower <= real.upper * (1 + 1e-12)).all()
     np.testing.assert_allclose(found.lower[1:], real.lower[1:], rtol=0.02)
     assert found.upper[0] == pytest.approx(least.upper[0], rel=1e-6)
+
+
+def drawn(sigma):
+    return ac.FixedSizeSampled(ac.Gaussian(sigma, adjacency="replace"), 10, 100)
+
+
+def screened(*values):
+    return ac.NoisyScreening(*values, adjacency="replace")
+
+
+WIDE = [
+    (30 * drawn(1.0) + 400 * screened(8, 50, 100), 11.9, {"tolerance": 1e-3, "patience": 10}),
+    (20 * drawn(1.5) + 600 * screened(25, 50, 100), 6.0, {}),
+    (
+        30 * drawn(1.0) + 400 * screened(8, 50, 100) + ac.ApproximateDP(0.1, 1e-9, adjacency="replace"),
+        11.9,
+        {"tolerance": 1e-3, "patience": 10},
+    ),
+    (
+        10 * ac.PoissonSubsampled(ac.NoisyScreening(2.1578173718635694, 0, 3), 0.1)
+        + ac.ReportNoisyMax(1.9853714397817235),
+        1.2132498519133748,
+        {"tolerance": 1e-4, "patience": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("run", "epsilon", "how"), WIDE)
+@pytest.mark.parametrize("method", ["auto", "tight"])
+def test_no_lower_end_is_that_of_a_pair_which_stands_above(run, epsilon, how, method):
+    """A refusal of what stands above knew that pair from both sides, and the price was said to reach it."""
+    least = Composition((event._certain(count), count) for event, count in run)
+    known = ac.delta(least, epsilon).delta
+    try:
+        low = ac.delta(run, epsilon, method=method, **how).lower
+    except ac.ToleranceUnreachable as error:
+        low = 0.0 if error.found is None else error.found[0]
+    assert low <= known * (1 + 1e-9)
+
+
+def test_no_point_of_a_curve_is_certified_by_a_pair_which_stands_above():
+    run, epsilon, how = WIDE[0]
+    least = Composition((event._certain(count), count) for event, count in run)
+    curve = ac.curve(run, [11.5, epsilon, 12.3], **how)
+    known = [ac.delta(least, each).delta for each in curve.epsilons]
+    assert (curve.lower <= np.multiply(known, 1 + 1e-9)).all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accountant.errors import ToleranceUnreachable
+from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.numerics.roots import Interval
 from accountant.tight.games_last import BetweenBounds
 from accountant.tight.loss_composition import RemainderTooWide
@@ -48,6 +48,22 @@ def test_a_narrow_interval_is_taken_at_once():
 def test_with_nothing_after_it_one_interval_is_all(found, low):
     above, below = sides(Interval(0.0, 1.0))[0], sides((ToleranceUnreachable, found))[0]
     assert BetweenBounds(above, below, 0.01).answer((), 1e-5, None) == (low, 1.0)
+
+
+@pytest.mark.parametrize("kind", [ToleranceUnreachable, RemainderTooWide])
+def test_a_refusal_from_above_certifies_what_is_below(kind):
+    """What stands above may be known from both sides; no data need reach its lower end."""
+    price = BetweenBounds(sides((kind, (0.9, 1.0)))[0], sides(Interval(0.3, 0.4))[0], 0.01)
+    with pytest.raises(kind) as refusal:
+        price({})
+    assert refusal.value.found == (0.3, 1.0)
+
+
+def test_nothing_is_done_below_where_patience_ends_above():
+    price = BetweenBounds(sides((lambda said: OutOfPatience(said, 9.0), (0.9, 1.0)))[0], sides()[0], 0.01)
+    with pytest.raises(OutOfPatience) as refusal:
+        price({})
+    assert refusal.value.found == (0.0, 1.0)
 
 
 def test_what_has_no_upper_end_is_refused():

@@ -1,5 +1,7 @@
 """Many deltas of several kinds of screening by games that all share: certified, near, and composed a few times."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,15 @@ def test_points_of_which_none_is_played():
     """No way to share: no screening costs anything at a single order, or all are played in a few steps."""
     assert list(TightRun(3 * S(10, 5, 9) + 2 * S(8, 4, 7), 0.01)._answers.shared([0.1, 0.5, 1.0])) == []
     assert list(TightRun(20 * ac.Laplace(4.0), 0.01).shared([0.1, 0.5, 1.0])) == []
+
+
+def test_what_screenings_may_add_is_in_what_is_at_hand_too():
+    """Where nothing was composed that is near enough the refusal's upper end is taken."""
+    run = ac.Composition([*((S(40 * 1.22**i, 150, 300), 20) for i in range(9)), (S(1, 19.5, 13, 12), 1)])
+    with keep_losses():
+        answers = next(TightRun(run, 0.01)._answers.shared([0.3, 0.5, 1.0]))
+        answers.epsilon(1e-3)
+        more = replace(answers, lost=answers.lost + 1e-3)
+        for one, other in zip(answers.deltas_at_hand([0.5, 1.0]), more.deltas_at_hand([0.5, 1.0]), strict=True):
+            assert other.upper >= min(one.upper + 0.999e-3, 1.0)
+            assert one.upper < 0.5
