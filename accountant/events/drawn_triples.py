@@ -54,7 +54,7 @@ E = TypeVar("E", bound=Event)
 EDGES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.87, 0.95, 1.0)
 """Distances of Q and R, as shares of mu, between which all triples count as one curve."""
 
-CELLS = 12
+CELLS = 16
 """Pairs of arcs between which all triples on a circle count as one curve."""
 
 

@@ -23,8 +23,16 @@ from accountant.renyi.many_epsilons import deltas_at_many
 from accountant.renyi.route import renyi_epsilon
 from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.drawn_game import LEAST_DELTA as LEAST_PLAYED
-from accountant.tight.drawn_game import DrawnTradeOff, join_drawn, with_blocks
-from accountant.tight.games_last import FAMILY_SHARES, LEAST_DELTA, BetweenBounds, end_early, meet, with_games
+from accountant.tight.drawn_game import DrawnTradeOff, join_drawn, least_delta, least_epsilon, with_blocks
+from accountant.tight.games_last import (
+    FAMILY_SHARES,
+    LEAST_DELTA,
+    BetweenBounds,
+    end_early,
+    meet,
+    raise_lower_end,
+    with_games,
+)
 from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import (
     Entries,
@@ -208,7 +216,8 @@ class LossDistribution:
             return Interval(0.0, min(found.upper, known))
 
         below = _best_of(_neighbours(certain, delta), lambda each, *how: bound_epsilon(each, delta, *how))
-        return BetweenBounds(above, below, self.tolerance).answer(self.families, delta, cap)
+        found = BetweenBounds(above, below, self.tolerance).answer(self.families, delta, cap)
+        return raise_lower_end(found, 0.0 if self.families else least_epsilon(self.singles, delta))
 
     def deltas(self, epsilons: Sequence[float]) -> list[Interval]:
         certain, smallest = certain_of(self.singles), self.smallest_delta(epsilons) if self.families else 0.0
@@ -235,7 +244,8 @@ class LossDistribution:
 
             some = _neighbours(certain, epsilon=epsilon)
             below = _best_of(some, lambda each, *how: bound_delta(each, epsilon, *how))
-            return BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)
+            found = BetweenBounds(above, below, self.tolerance).answer(self.families, smallest, cap)
+            return raise_lower_end(found, 0.0 if self.families else least_delta(self.singles, epsilon, found.upper))
 
         return answer_all(epsilons, answer)
 

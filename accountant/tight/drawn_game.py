@@ -1,89 +1,82 @@
 """Several Gaussian releases on samples of a fixed size: the adversary chooses the triple of each step as he goes.
 
-With F the step of all triples (`accountant.events.drawn_triples`), W_0(u) = (1 - u)_+ and W_n = F W_{n-1}, both kept at
-u = e^(i step): a measure above a profile has its losses there, so that what is kept bounds W_n at all of these points,
-and between two of them the chord does. A block of steps has the pair whose profile is W_n, and blocks are composed like
-other releases (notebooks/mathematics.md, Runs of samples of a fixed size).
+The game is played for some hundreds of steps (`accountant.tight.drawn_values`): of more steps strides of it are
+composed like other releases, and what is left after them (`accountant.tight.strides`); what attackers tell is told by
+blocks of steps, whose pair has the profile W_n (notebooks/mathematics.md, Runs of samples of a fixed size).
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accountant.adjacency import DIRECTIONS, Adjacency
+from accountant.adjacency import Adjacency
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.drawn_triples import FARTHEST
 from accountant.events.event import Event
-from accountant.events.repeated_triples import UNUSUAL, cover_triples, usual_draws
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.lattice_powers import norm, transform_error
 from accountant.numerics.roots import Interval
-from accountant.patience import fits, remember, share_patience, spend
-from accountant.tight.loss_grid import Grid, bracket, loss_range
-from accountant.tight.polygon import ULP, Masses, polygon_values
+from accountant.patience import remember, share_patience, spend
+from accountant.tight.drawn_values import LIKELY, ORDERS, Values, curve_of, grid_of, play_above, play_below
+from accountant.tight.polygon import ULP
+from accountant.tight.strides import Stride, find_stride, hull_of, stride_work
 from accountant.tight.trade_off import Rates, TradeOff
 
-__all__ = ["DrawnBlock", "DrawnTradeOff", "join_drawn", "play_triples", "shares_between", "with_blocks"]
+__all__ = [
+    "DrawnBlock",
+    "DrawnPart",
+    "DrawnTradeOff",
+    "join_drawn",
+    "least_delta",
+    "least_epsilon",
+    "shares_between",
+    "with_blocks",
+]
 
 Entries: TypeAlias = Sequence[tuple[Event, int]]
 
 LONGEST, LONGEST_REPEATED = 512, 256
-"""Steps of a block, at most; of samples with replacement, whose losses reach farther."""
+"""Steps of a block, at most, and half of those of a game of which strides are taken; of samples with replacement, whose
+losses reach farther."""
 
-LEAST_DELTA = 1e-7
-"""Delta below which blocks are no use, for what transforms round."""
+LEAST_DELTA, MOST_DELTA = 1e-7, 0.5
+"""Deltas below which blocks are no use, for what transforms round, and above which no strides are taken."""
 
-SHARE = 0.6
+SHARE = 0.7
 """Of the patience, which a game may take: the lower end is asked afterwards."""
 
-FINE, FINE_STEPS = 0.1, 100
-"""Step of the grid, as a share of the deviation of a release's loss, of so many steps; it grows like their root, as a
-longer block gains more than a finer grid."""
+FINE, FINE_STEPS, COARSEST = 0.1, 100, 0.2
+"""Step of the grid, as a share of the deviation of a release's loss: of so many steps, from where on it grows like the
+root of their number, and at most."""
 
-MOST_CELLS = 2**12
-"""Of a grid in each direction."""
+FINE_BELOW = 0.08
+"""The same of the game from below."""
 
-REACHED, LIKELY = -30.0, -12.0
-"""Logs of the delta that a grid reaches to, and of one near which most are asked."""
+GAMES = 512, 384, 256, 128
+"""Half of the steps that are played; fewer where that takes longer than there is patience for."""
 
-TRANSFORM, CELL, LOOKS = 1.0, 4.0, 600.0
-"""Operations (see `accountant.patience`): of a transform by point and doubling, and of what else a step does; LOOKS are
-the values of a curve that say how far it reaches."""
+COMPOSED = 2e8
+"""Operations (see `accountant.patience`) that are left for composing strides."""
 
-ORDERS = 1 + np.geomspace(1e-3, 1e3, 49)
-"""Rényi orders that say how far losses reach."""
+LOST = 1e-2
+"""Share of the least delta that strides may add."""
 
-
-ComplexArray: TypeAlias = NDArray[np.complex128]
 Curve: TypeAlias = tuple[FloatArray, FloatArray]
 
 
-class Step(NamedTuple):
-    """A measure above a curve: its transform, its mass, its own curve less (1 - u)_+, and what it has at infinity."""
+class OnGrid(Event):
+    """Steps of a game as the pair that dominates all of them together, known at points of a grid."""
 
-    transform: ComplexArray
-    whole: float
-    own: FloatArray
-    infinite: float
-
-
-@dataclass(frozen=True)
-class DrawnBlock(Event):
-    """Some releases of one kind, as the pair that dominates all of them together."""
+    _profile_error = 1e-11
 
     sampled: Event
     steps: int
-    played: int
-    adjacency: Adjacency = Adjacency.REPLACE
-
-    _profile_error = 1e-11
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         return self.steps * self.sampled._curve(orders)
@@ -96,36 +89,162 @@ class DrawnBlock(Event):
 
     @property
     def _largest_finite_loss(self) -> float:  # type: ignore[override]
-        return float(self._played()[0][-2])
-
-    def _played(self) -> Curve:
-        return play_triples(self.sampled, self.played)[self.played - self.steps]
+        return max(float(places[-2]) for places, _ in self._played())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-        places, values = self._played()
-        after = np.clip(np.searchsorted(places, epsilons, side="right"), 1, places.size - 1)
-        low, high = places[after - 1], places[after]
-        share = shares_between(np.minimum(epsilons - low, high - low), high - low)
-        both = np.log((1 - share) * values[after - 1] + share * values[after])
-        return both, both
+        remove, add = (_log_between(curve, epsilons) for curve in self._played())
+        return remove, add
+
+    @abstractmethod
+    def _played(self) -> tuple[Curve, Curve]:
+        """Profiles of both directions."""
 
 
-def join_drawn(entries: Entries, delta: float) -> list[tuple[Event, int]] | None:
-    """The releases with blocks in the place of those that are played; None where there are none."""
+@dataclass(frozen=True)
+class DrawnBlock(OnGrid):
+    """Some releases of one kind, as the pair that dominates all of them together."""
+
+    sampled: Event
+    steps: int
+    played: int
+    adjacency: Adjacency = Adjacency.REPLACE
+
+    def _played(self) -> tuple[Curve, Curve]:
+        kept = (self.played - 1, self.played) if self.played > 1 else (1,)
+        game = play_above(self.sampled, self.played, kept, _fineness(self.played))
+        curve = _hull(game.step, game.at[self.steps])
+        return curve, curve
+
+
+@dataclass(frozen=True)
+class DrawnPart(OnGrid):
+    """A stride of many such releases, or what is left of them after `many` strides."""
+
+    sampled: Event
+    steps: int
+    stride: Stride
+    left: int
+    last: bool
+    adjacency: Adjacency = Adjacency.REPLACE
+
+    def _curve(self, orders: FloatArray) -> FloatArray:
+        """About its divergence, by which grids are chosen; the largest loss at infinity."""
+        with np.errstate(divide="ignore"):
+            found = np.interp(np.log(orders - 1), np.log(ORDERS - 1), curve_of(self.sampled))
+        return np.where(np.isinf(orders), math.inf, self.steps * found)
+
+    def _curve_work(self, rate: float = 1.0) -> float:
+        return 0.0
+
+    def _played(self) -> tuple[Curve, Curve]:
+        return take_strides(self.sampled, self.stride, self.left)[self.last]
+
+
+@remember("strides of a game of triples", 64)
+def take_strides(sampled: Event, stride: Stride, left: int) -> tuple[tuple[Curve, Curve], tuple[Curve, Curve]]:
+    """Profiles of a stride, and of so many steps after all strides and of what these may add.
+
+    That is at most t to a delta that is no more than a half, where telling all with probability 2 t adds more.
+    """
+    fine, kept = _fineness(stride.last), tuple(sorted({*stride.kept, left}))
+    work = float(stride_work(1, np.array(grid_of(sampled, stride.last, fine)[1] + 1.0)))
+    with share_patience(1.0, beside=work + COMPOSED):
+        game = play_above(sampled, stride.last, kept, fine)
+    spend(work, "strides of a game of samples")
+    values = {steps: np.array([game.at[steps]] * 2) for steps in stride.kept}
+    each, lost = find_stride(stride, values, game.step)
+    remove, add = (_hull(game.step, side) for side in each)
+    told = min(2 * stride.many * lost * (1 + 8 * ULP), 1.0)
+    curve = _hull(game.step, game.at[left] * (1 - told) + told)
+    return (remove, add), (curve, curve)
+
+
+def _fineness(steps: int) -> float:
+    """A longer game gains more than a finer grid."""
+    return min(max(FINE * math.sqrt(steps / FINE_STEPS), FINE), COARSEST)
+
+
+def _log_between(curve: Curve, epsilons: FloatArray) -> FloatArray:
+    """Logs of what chords say."""
+    places, values = curve
+    after = np.clip(np.searchsorted(places, epsilons, side="right"), 1, places.size - 1)
+    low, high = places[after - 1], places[after]
+    share = shares_between(np.minimum(epsilons - low, high - low), high - low)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log((1 - share) * values[after - 1] + share * values[after]))
+
+
+def join_drawn(entries: Entries, delta: float, longest: int | None = None) -> list[tuple[Event, int]] | None:
+    """The releases with blocks in the place of those that are played, or strides of a game of twice `longest` steps.
+
+    None where there are none; `delta` is about the one that is asked.
+    """
     if not delta >= LEAST_DELTA:
         return None
     found: list[tuple[Event, int]] = []
     for event, count in entries:
-        found += _blocks(event, count) or [(event, count)]
-    return found if any(isinstance(event, DrawnBlock) for event, _ in found) else None
+        parts = _blocks(event, count) if longest is None else _strides(event, count, longest)
+        found += parts or [(event, count)]
+    return found if any(isinstance(event, OnGrid) for event, _ in found) else None
 
 
 def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interval], found: Interval) -> Interval:
-    """An upper end, or that of blocks where it is smaller; `delta` is about the one that is asked."""
-    if (joined := join_drawn(entries, delta)) is not None:
+    """An upper end, or that of a game where it is smaller; `delta` is about the one that is asked."""
+    for longest in GAMES if delta <= MOST_DELTA else ():
+        if (joined := join_drawn(entries, delta, longest)) is None:
+            break
         with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SHARE):
             return Interval(0.0, min(found.upper, ask(joined).upper))
     return found
+
+
+def least_epsilon(entries: Entries, delta: float) -> float:
+    """What an adversary reaches who may exchange the roles of both data sets on the way; 0 where none is known."""
+    values = _values_below(entries, delta)
+    if values is None:
+        return 0.0
+    step, ((_, known),) = values.step, values.at.items()
+    above = np.flatnonzero(known >= delta * (1 + 4 * ULP))
+    return float(step * above[-1]) * (1 - 4 * ULP) if above.size else 0.0
+
+
+def least_delta(entries: Entries, epsilon: float, delta: float) -> float:
+    """The same at an epsilon, where delta is at most so much."""
+    values = _values_below(entries, delta)
+    if values is None:
+        return 0.0
+    step, ((_, known),) = values.step, values.at.items()
+    at = math.ceil(min(epsilon / step, 1e9) * (1 + 4 * ULP))  # a profile falls
+    return max(float(known[at]), 0.0) if at < known.size else 0.0
+
+
+def _values_below(entries: Entries, delta: float) -> Values | None:
+    """Of a run of releases of one kind."""
+    if not delta >= LEAST_DELTA or len(entries) != 1 or not _is_played(*entries[0]):
+        return None
+    (event, count), pair = entries[0], entries[0][0]._certain(entries[0][1])
+    with suppress(OutOfPatience, ToleranceUnreachable):
+        return None if pair.between_bounds else play_below(pair, event, count, FINE_BELOW)
+    return None
+
+
+def _strides(event: Event, count: int, longest: int) -> list[tuple[Event, int]] | None:
+    """Strides of a game of twice so many steps, and what is left; fewer steps are played all."""
+    if not _is_played(event, count):
+        return None
+    if count <= 2 * longest:
+        return [(DrawnBlock(event, count, count), 1)]
+    many = count // longest - 1
+    order = int(np.nanargmin(count * curve_of(event) - LIKELY / (ORDERS - 1)))
+    lost = LOST * LEAST_DELTA / many  # the same strides for every delta
+    stride = Stride(many, longest, longest, 1, lost, float(ORDERS[order]) - 1)
+    left = count - many * longest
+    return [(DrawnPart(event, longest, stride, left, False), many), (DrawnPart(event, left, stride, left, True), 1)]
+
+
+def _is_played(event: Event, count: int) -> bool:
+    triple = event._triple()
+    return triple is not None and count > 1 and 0.0 < triple.rate < 1.0 and 0.0 < triple.mu <= FARTHEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +281,7 @@ class DrawnTradeOff(TradeOff):
 def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
     """Blocks of about one length, of one game."""
     triple = event._triple()
-    if triple is None or count < 2 or not 0.0 < triple.rate < 1.0 or not 0.0 < triple.mu <= FARTHEST:
+    if triple is None or not _is_played(event, count):
         return None
     blocks = -(-count // (LONGEST if triple.repeats is None else LONGEST_REPEATED))
     length, longer = divmod(count, blocks)
@@ -174,103 +293,16 @@ def _blocks(event: Event, count: int) -> list[tuple[Event, int]] | None:
     ]
 
 
-@remember("a game of triples", 64)
-def play_triples(sampled: Event, steps: int) -> tuple[Curve, Curve]:
-    """Losses from 0 on and the profile there at most, of so many steps and of one less."""
-    from scipy.fft import irfft, next_fast_len, rfft
-
-    triple = sampled._triple()
-    assert triple is not None
-    of_losses = sampled if triple.repeats is None else usual_draws(triple.mu, triple.repeats, steps)
-    lost = REACHED - 5.0 if triple.repeats is None else UNUSUAL - math.log(steps)
-    step, last = _grid(of_losses, steps)
-    what, shapes = f"a game of {steps} samples", cover_triples(triple, steps)
-    if not fits(least := _work(2 * len(shapes), steps, 2 * last)):
-        spend(least, what)  # refused, before curves are computed for nothing
-    measures = [each for shape in shapes for each in _measures(shape, step, last, lost)]
-    pad = max(max(-found.first, found.first + found.weights.size) for found, _ in measures)
-    size = int(next_fast_len(2 * (last + pad) + 1, real=True))
-    spend(_work(len(measures), steps, size), what)
-    made = [_step(*each, step, last, pad, size) for each in measures]
-    before = excess = np.zeros(2 * last + 1)
-    inside = (np.arange(2 * last + 1) + 2 * pad) % size
-    for _ in range(steps):
-        # W - (1 - u)_+ rises up to u = 1 and falls from there on: beyond the grid it is at most what it is at the end
-        known = np.pad(excess, pad, mode="edge")
-        ahead, rounding = rfft(known, size), 3 * transform_error(size) * norm(known)
-        best = np.zeros_like(excess)
-        for each in made:
-            moved = irfft(ahead * each.transform, size)[inside]
-            best = np.maximum(best, moved + each.own + (each.infinite + each.whole * rounding))
-        before, excess = excess, np.minimum(best * (1 + 16 * ULP) + 16 * ULP, 1.0)
-    places = step * np.arange(last + 1.0)
-    return _hull(places, excess[last:]), _hull(places, before[last:])
-
-
-def _work(measures: int, steps: int, size: int) -> float:
-    return measures * steps * (TRANSFORM * math.log2(size) + CELL) * size
-
-
-def _grid(of_losses: Event, steps: int) -> tuple[float, int]:
-    """Step and number of points for what loses about as much; any are a bound."""
-    curve = of_losses._curve(ORDERS)
-    reach = float(np.nanmin(steps * curve - REACHED / (ORDERS - 1)))
-    # the deviation under a tilt that matters: the loss's second moment, from its curve
-    order = int(np.nanargmin(steps * curve - LIKELY / (ORDERS - 1)))
-    deviation = math.sqrt(2 * float(curve[order]) / float(ORDERS[order]))
-    fine = FINE * math.sqrt(max(steps / FINE_STEPS, 1.0))
-    last = min(math.ceil(reach / (fine * deviation)), MOST_CELLS)
-    return reach / last, last
-
-
-def _measures(shape: Event, step: float, last: int, lost: float) -> list[tuple[Masses, float]]:
-    """Measures above the curves of both directions at whole multiples of the step, and what they have at infinity.
-
-    Losses are looked for up to where e^lost is left.
-    """
-    found = []
-    for direction in DIRECTIONS:
-        low, high = loss_range(shape, direction, 0.0, lost, lost)
-        reach = Interval(max(low, -2 * last * step), min(high, 2 * last * step))
-        spend((2 * (reach.upper - reach.lower) / step + LOOKS) * shape._profile_work(), "curves of triples")
-        above = bracket(shape, direction, reach, 0.0, Grid(step, 0.0), both=False)
-        found.append((above.measures[0], math.exp(above.log_infinite)))
-    return found
-
-
-def _step(found: Masses, infinite: float, step: float, last: int, pad: int, size: int) -> Step:
-    """What the measure does to a value on the grid."""
-    from scipy.fft import rfft
-
-    whole, far = math.exp(found.log_total), max(pad, last)
-    masses = np.zeros(2 * far + 1)
-    masses[found.first + far : found.first + far + found.weights.size] = found.weights * whole
-    own, losses = np.empty_like(masses), step * np.arange(-last, last + 1.0)
-    polygon_values(masses, 0.0, step, 0.0, own)
-    # a sum of positive terms; of u < 1 it is next to 1 - u
-    least = -np.expm1(np.minimum(losses, 0.0)) * (1 - 4 * ULP)
-    more = own[far - last : far + last + 1] * (1 + 16 * far * ULP) - least
-    return Step(rfft(masses[far - pad : far + pad + 1], size), whole, more, infinite)
-
-
 def shares_between(parts: FloatArray, wholes: FloatArray) -> FloatArray:
     """(e^part - 1)/(e^whole - 1), 0 <= part <= whole, which may be far beyond what exponentials reach."""
     with np.errstate(under="ignore"):
         return np.asarray(np.exp(parts - wholes) * (np.expm1(-parts) / np.expm1(-wholes)))
 
 
-def _hull(places: FloatArray, values: FloatArray) -> Curve:
-    """The largest convex function of u = e^place below the values; a profile that is below them is below it."""
-    kept: list[int] = []
-    for new in range(places.size):
-        while len(kept) > 1:
-            first, middle = kept[-2], kept[-1]
-            share = float(shares_between(places[middle] - places[first], places[new] - places[first]))
-            if values[middle] < (1 - share) * values[first] + share * values[new]:
-                break
-            kept.pop()
-        kept.append(new)
+def _hull(step: float, upper: FloatArray) -> Curve:
+    """The largest convex function of u = e^place below values; a profile that is below them is below it."""
+    values = hull_of(upper, step)
     # from the lowest on the profile falls no more
-    found = values[kept]
-    end = int(np.argmin(found)) + 1
-    return np.append(places[kept][:end], places[kept][end - 1] + 700.0), np.append(found[:end], found[end - 1])
+    end = int(np.argmin(values)) + 1
+    places = step * np.arange(end + 0.0)
+    return np.append(places, places[-1] + 700.0), np.append(values[:end], values[end - 1])

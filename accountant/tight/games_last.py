@@ -14,7 +14,17 @@ from accountant.tight.loss_caps import LossCap
 from accountant.tight.loss_composition import Entries, Remainders, RemainderTooWide
 from accountant.tight.screening_families import GameValue, solve_capped, solve_near
 
-__all__ = ["FAMILY_SHARES", "LEAST_DELTA", "BetweenBounds", "end_early", "join_ends", "lower_end", "meet", "with_games"]
+__all__ = [
+    "FAMILY_SHARES",
+    "LEAST_DELTA",
+    "BetweenBounds",
+    "end_early",
+    "join_ends",
+    "lower_end",
+    "meet",
+    "raise_lower_end",
+    "with_games",
+]
 
 LEAST_DELTA = 1e-250
 """The smallest delta for which they are solved; what they say of smaller ones holds as well."""
@@ -158,6 +168,11 @@ def _plain(error: ToleranceUnreachable) -> ToleranceUnreachable:
     refusal = ToleranceUnreachable(error.args[0])
     refusal.found, refusal.wide = error.found, error.wide
     return refusal
+
+
+def raise_lower_end(found: Interval, least: float) -> Interval:
+    """The same, of which so much is known from below in another way."""
+    return Interval(min(max(found.lower, least), found.upper), found.upper)
 
 
 def join_ends(above: Callable[[], Interval], below: Callable[[], float], known: float = math.inf) -> Interval:

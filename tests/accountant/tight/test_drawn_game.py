@@ -1,6 +1,7 @@
 """Runs of Gaussian releases on samples of a fixed size: triples, curves above them, and the game that they make."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ import accountant as ac
 from accountant.errors import OutOfPatience
 from accountant.events.drawn_triples import EDGES, DrawnTriples, cover_circle, log_height_of_triple, nodes_of
 from accountant.events.fixed_size import ReplacedInSample
+from accountant.numerics.roots import Interval
 from accountant.patience import allow_work, share_patience
 from accountant.tight.answers import pair_trade_off
 from accountant.tight.drawn_game import (
@@ -22,10 +24,12 @@ from accountant.tight.drawn_game import (
     DrawnBlock,
     DrawnTradeOff,
     join_drawn,
-    play_triples,
     shares_between,
+    with_blocks,
 )
+from accountant.tight.drawn_values import play_below, repeat_losses
 from accountant.tight.loss_composition import bound_epsilon
+from accountant.tight.polygon import Masses
 from tests.cases import audit_after
 
 REPLACE = ac.Adjacency.REPLACE
@@ -184,7 +188,7 @@ def test_distance_of_the_others_costs_one_direction_what_it_gives_the_other(mu, 
 def test_two_steps_cost_no_less_than_an_adversary_who_chooses(mu, rate):
     """First R = Q or R = P, as an integral; then the best of four triples, given the loss so far."""
     event, last = sampled(mu, rate), [(mu, 0.0), (0.0, mu), (mu, mu)]
-    places, values = play_triples(event, 2)[0]
+    places, values = DrawnBlock(event, 2, 2)._played()[0]
     x = np.arange(-9.0, 9.0 + mu, 0.02)
     other = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
     drawn = (1 - rate) * other + rate * np.exp(-((x - mu) ** 2) / 2) / math.sqrt(2 * math.pi)
@@ -210,6 +214,91 @@ def test_two_steps_cost_no_less_than_an_adversary_who_chooses(mu, rate):
     assert np.all(np.diff(places) > 0)
 
 
+@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.3), (2.0, 0.1)])
+def test_two_steps_from_below_are_what_an_adversary_reaches(mu, rate):
+    """First R = Q, then that or R = P, given the loss so far: as an integral."""
+    event = sampled(mu, rate)
+    known = play_below(event._certain(2), event, 2, 0.02)
+    x = np.arange(-9.0, 9.0 + mu, 0.02)
+    other = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    drawn = (1 - rate) * other + rate * np.exp(-((x - mu) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+    def second(epsilons):
+        size = np.abs(epsilons)
+        ways = [height(mu, *lengths, rate, size) for lengths in ((mu, 0.0), (0.0, mu))]
+        turned = [-np.expm1(-size) + np.exp(-size) * way for way in ways]
+        return np.where(epsilons < 0, np.maximum(*turned), np.maximum(*ways))
+
+    for place in (0, 20, 100):
+        epsilon = place * known.step
+        reached = max(
+            float(np.sum(one * second(epsilon - np.log(one / two))) * 0.02)
+            for one, two in ((drawn, other), (other, drawn))
+        )
+        assert 0.97 * reached - 1e-9 <= known.at[2][place] <= reached * (1 + 1e-7) + 1e-12, (epsilon, reached)
+
+
+def test_an_adversary_who_exchanges_the_data_sets_reaches_more_than_any_data():
+    event = sampled(2.0, 0.05)
+    price = ac.epsilon(300 * event, delta=1e-5)
+    data = bound_epsilon([(event._certain(300), 300)], 1e-5, 1e-4)
+    assert 1.002 * data.upper < price.lower <= price.epsilon < 1.05 * price.lower
+    least = ac.delta(300 * event, epsilon=price.lower)
+    assert least.lower <= 1.05e-5
+    assert least.delta >= 1e-5
+
+
+@pytest.mark.parametrize("many", [1, 2, 3, 7, 12])
+def test_losses_in_a_row_are_never_more_than_their_sum(many):
+    rng = np.random.default_rng(many)
+    weights = rng.random(9)
+    one = Masses(weights / weights.sum(), -3, 0.0, math.log(0.99))
+    exact = np.zeros(2 * 120 + 1)
+    whole = np.array([1.0])
+    for _ in range(many):
+        whole = np.convolve(whole, one.weights * 0.99)
+    exact[120 - 3 * many : 120 - 3 * many + whole.size] = whole
+    found = repeat_losses(one, many, 120)
+    assert np.all(found <= exact * (1 + 1e-14))
+    assert np.all(found >= exact - 1e-12)
+    assert repeat_losses(one, many, 4).sum() <= found.sum()  # what is beyond is left out
+
+
+@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.1), (3.0, 0.02)])
+def test_strides_hold_the_whole_game(mu, rate):
+    """Of eight steps each, after which eight or more are left."""
+    event = sampled(mu, rate)
+    for count in (24, 27, 40):
+        parts = join_drawn([(event, count)], 1e-5, 8)
+        assert sum(part.steps * many for part, many in parts) == count
+        whole = bound_epsilon([(DrawnBlock(event, count, count), 1)], 1e-5, 1e-3, above=True).upper
+        strides = bound_epsilon(parts, 1e-5, 1e-3, above=True).upper
+        blocks = bound_epsilon(
+            [(DrawnBlock(event, 8, 8), count // 8), (DrawnBlock(event, count, count), 0)], 1e-5, 1e-3
+        )
+        assert 0.995 * whole <= strides
+        if count % 8 == 0:
+            assert strides < blocks.upper
+
+
+def test_what_strides_may_add_is_told_by_what_is_left():
+    """With twice that probability all is told: more than it where delta is at most a half."""
+    event = sampled(1.0, 0.1)
+    (stride, many), (left, _) = join_drawn([(event, 40)], 1e-5, 8)
+    more = replace(left, stride=stride.stride._replace(lost=1e-3))
+    known, most = (np.exp(part._log_profile(EPSILONS)[0]) for part in (left, more))
+    some = known < 0.4
+    assert some.any()
+    assert np.all(most[some] >= known[some] + many * 1e-3)
+
+
+def test_large_deltas_take_no_strides():
+    event = sampled(1.0, 0.3)
+    asked = []
+    with_blocks([(event, 40)], 0.6, lambda entries: asked.append(entries) or Interval(0.0, 1.0), Interval(0.0, 2.0))
+    assert not asked
+
+
 def height(mu, own, base, rate, epsilons):
     """H(A||B) by what is known of two points: R = Q or R = P; by the integral of three."""
     if base > 0.0 and own > 0.0:
@@ -225,7 +314,8 @@ def test_prices_of_runs_are_between_data_and_both_directions(mu, rate, count):
     price = ac.epsilon(count * event, delta=1e-5)
     both = bound_epsilon([(event, count)], 1e-5, 1e-3).upper
     data = bound_epsilon([(ReplacedInSample(event.event, event.rate, event), count)], 1e-5, 1e-3)
-    assert price.lower <= data.upper
+    # what is below may choose as it goes
+    assert data.lower * 0.99 <= price.lower <= price.epsilon
     # most of the gap is gone
     assert data.upper <= price.epsilon < data.upper + 0.4 * (both - data.upper)
     assert ac.delta(count * event, epsilon=price.epsilon).delta <= 1.1e-5
