@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from accountant.advice import along_rungs, coarser_than
-from accountant.calibration import FINE, USUAL, Bounds, Tries, most_economical, refuse_search, solve, solve_near
+from accountant.calibration import USUAL, Tries, most_economical, refuse_search
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -31,12 +31,11 @@ from accountant.price import epsilon as price
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import pool_of
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
-from accountant.tight.bounded_answers import skip_lower_ends
+from accountant.tight.drawn_game import has_games
+from accountant.tight.searched import play_games, skip_lower_ends
+from accountant.value_search import Cost, Search
 
 __all__ = ["calibrate"]
-
-Cost = Callable[[float], float]
-"""What a value of the parameter costs."""
 
 TARGETS = {"epsilon": ("epsilon", "delta"), "advantage": ("value",), "tpr": ("value", "fpr"), "mu": ("value",)}
 """What `calibrate` may be asked to meet, and what it then needs."""
@@ -50,9 +49,9 @@ GUESSED = 0.4
 FAR, WIDER = 4.0, 10.0
 """How far below a target a cost has to be for a nearer guess, by prices whose tolerance is so many times wider."""
 
-ROUNDING, CLOSED, CLOSEST = 1e-9, 1e-9, 1e-11
-"""By how much a Rényi price may move in the wrong direction, relatively; how wide an interval is at most where a price
-is known but for rounding; and how near a value then comes."""
+CLOSED, CLOSEST = 1e-9, 1e-11
+"""How wide an interval is, at most and relatively, where a price is known but for rounding; and how near a value then
+comes."""
 
 CLOSER = 0.05
 """Share of the patience that is left for coming so near."""
@@ -133,7 +132,7 @@ def calibrate(
         raise ParameterError(f"bounds = {shorten(bounds)}; accepted: a pair (low, high)") from None
     low, high = real("bounds[0]", low, 0.0, math.inf, open_low=True), real("bounds[1]", high, low, 1e300)
     tries = make if isinstance(make, Tries) else Tries(make)
-    search = _Search(
+    search = Search(
         (low, high), real("start", start, 0.0, math.inf, open_low=True, open_high=True), integer, tries.accept
     )
     if target == "epsilon":
@@ -198,44 +197,11 @@ class _Costs:
         return bool(self.known) and cost(min(self.known, key=self.known.__getitem__)) > goal
 
 
-@dataclass(frozen=True)
-class _Search:
-    """Where values are searched."""
-
-    bounds: tuple[float, float]
-    start: float
-    integer: bool
-    accepts: Callable[[float], bool]
-
-    def anywhere(self, cost: Cost, goal: float, *, slack: float = ROUNDING, fine: float = FINE, **more: int) -> float:
-        """From the start on."""
-        how: Any = {"integer": self.integer, "slack": slack, "fine": max(FINE, fine)}
-        bounds = Bounds(*self.bounds, self.accepts, **more)
-        return solve(lambda x: cost(x) - goal, bounds, self.start, **how)
-
-    def near(
-        self, cost: Cost, goal: float, guess: tuple[float, int], *, width: float, fine: float | None = None
-    ) -> float:
-        """From a guess on, by few prices."""
-        how: Any = {"integer": self.integer, "slack": width, "fine": fine or max(FINE, width / 1000)}
-        return solve_near(lambda x: cost(x) / goal, self.bounds, guess, **how)
-
-    def rises(self, cost: Cost, found: float) -> int | None:
-        """Whether the cost rises (1) or falls (-1) around a value; None if that cannot be told."""
-        for beside in (2 * found, found / 2):
-            x = float(round(beside)) if self.integer else beside
-            if self.bounds[0] <= x <= self.bounds[1] and x != found:
-                with suppress(AccountantError):
-                    change = (cost(x) - cost(found)) * (x - found)
-                    return (1 if change > 0 else -1) if change else None
-        return None
-
-
-def _meet(route: str, search: _Search, costs: _Costs, goal: float) -> float:
+def _meet(route: str, search: Search, costs: _Costs, goal: float) -> float:
     """By the route that is asked for; nearer to the best value where prices are known but for rounding."""
     if route == "renyi":
         return search.anywhere(costs.renyi, goal)
-    found = (_by_tight if route == "tight" else _by_both)(search, costs, goal)
+    found = _by_games(route, search, costs, goal, (_by_tight if route == "tight" else _by_both)(search, costs, goal))
     if found not in costs.closed or search.integer or goal == 0.0:
         return found
     cost = cache(costs.tight if route == "tight" else partial(costs.sharper, width=costs.width))
@@ -245,7 +211,28 @@ def _meet(route: str, search: _Search, costs: _Costs, goal: float) -> float:
     return found
 
 
-def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
+def _by_games(route: str, search: Search, costs: _Costs, goal: float, found: float) -> float:
+    """From what was found without games on, as far as there is patience for prices with them, which are smaller."""
+    guess, met = costs.nearest(goal), [found]
+    if guess is None or not _has_games(costs, found):
+        return found
+
+    @cache
+    def cost(x: float) -> float:
+        price = costs.tight(x) if route == "tight" else costs.sharper(x, costs.width)
+        met.extend([x] if price <= goal else [])
+        return price
+
+    with suppress(AccountantError), play_games():
+        search.near(cost, goal, (found, guess[1]), width=costs.width, fine=costs.width)
+    return max(met) if guess[1] > 0 else min(met)
+
+
+def _has_games(costs: _Costs, x: float) -> bool:
+    return has_games(list(as_composition(costs.make(x))))
+
+
+def _by_tight(search: Search, costs: _Costs, goal: float) -> float:
     """From near where the Rényi route meets the target, if it does."""
     guess = None
     try:
@@ -261,7 +248,7 @@ def _by_tight(search: _Search, costs: _Costs, goal: float) -> float:
     return search.near(tight, goal, _nearer(search, costs, goal, guess, tight), width=costs.width)
 
 
-def _guess(search: _Search, costs: _Costs, goal: float) -> tuple[float, int] | None:
+def _guess(search: Search, costs: _Costs, goal: float) -> tuple[float, int] | None:
     """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told.
 
     Where its prices are dear it is the nearest of those that a share of the patience knows: the tight route goes on.
@@ -278,7 +265,7 @@ def _guess(search: _Search, costs: _Costs, goal: float) -> tuple[float, int] | N
     return None if rises is None else (found, rises)
 
 
-def _nearer(search: _Search, costs: _Costs, goal: float, guess: tuple[float, int], cost: Cost) -> tuple[float, int]:
+def _nearer(search: Search, costs: _Costs, goal: float, guess: tuple[float, int], cost: Cost) -> tuple[float, int]:
     """A guess by wide tight prices, where that by the Rényi route is far off: on the way prices may be dear."""
     if not 0.0 < cost(guess[0]) < goal / FAR:
         return guess
@@ -292,7 +279,7 @@ def _nearer(search: _Search, costs: _Costs, goal: float, guess: tuple[float, int
     return guess
 
 
-def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
+def _by_both(search: Search, costs: _Costs, goal: float) -> float:
     """By the smaller price of both routes; by the Rényi route alone, where the tight one refuses on the way.
 
     Prices that mix both routes from value to value would leap where the tight one begins to refuse.
@@ -325,7 +312,7 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
     def near(width: float) -> None:
         cost = partial(sharper, width=width)
         begin = (best(met), guess[1]) if met else _nearer(search, costs, goal, guess, cost)
-        met.append(search.near(cost, goal, begin, width=width))
+        met.append(search.near(cost, goal, begin, width=width, fine=width if _has_games(costs, begin[0]) else None))
 
     with suppress(ProfileUnavailable):
         along_rungs(near, costs.width)
@@ -340,7 +327,7 @@ def _by_both(search: _Search, costs: _Costs, goal: float) -> float:
         return best(met)
 
 
-def _beyond_renyi(search: _Search, costs: _Costs, goal: float, error: AccountantError) -> float:
+def _beyond_renyi(search: Search, costs: _Costs, goal: float, error: AccountantError) -> float:
     """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
     late: OutOfPatience | None = None
     for width in (costs.width, *coarser_than(costs.width)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,22 +15,10 @@ from accountant.guarantee import BETWEEN_BOUNDS, Guarantee
 from accountant.numerics.roots import Interval
 from accountant.tight.answers import Answers
 from accountant.tight.curve_pairs import KnownByCurve
+from accountant.tight.searched import is_searched
 from accountant.tight.trade_off import BetweenTradeOffs, TradeOff
 
-__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below", "say_between_bounds", "skip_lower_ends"]
-
-
-_skips = ContextVar("skips", default=False)
-
-
-@contextmanager
-def skip_lower_ends() -> Iterator[None]:
-    """While the block runs lower ends that take work of their own are 0: whoever searches a price needs none."""
-    token = _skips.set(True)
-    try:
-        yield
-    finally:
-        _skips.reset(token)
+__all__ = ["BoundedAnswers", "lower_of", "names_between_bounds", "run_below", "say_between_bounds"]
 
 
 @contextmanager
@@ -127,7 +114,7 @@ class BoundedAnswers:
             found = self.above.epsilon(delta)
         if make is None:
             return found
-        if _skips.get():
+        if is_searched():
             return Interval(0.0, found.upper)
         aim = found.upper if self.alone else None
         return Interval(min(lower_of(lambda: make(aim).epsilon(delta).lower or 0.0), found.upper), found.upper)

@@ -25,6 +25,7 @@ from accountant.numerics.roots import Interval
 from accountant.patience import remember, share_patience, spend
 from accountant.tight.drawn_values import LIKELY, ORDERS, Values, curve_of, grid_of, play_above, play_below
 from accountant.tight.polygon import ULP
+from accountant.tight.searched import is_quick, is_searched
 from accountant.tight.strides import Stride, find_stride, hull_of, stride_work
 from accountant.tight.trade_off import Rates, TradeOff
 
@@ -32,6 +33,7 @@ __all__ = [
     "DrawnBlock",
     "DrawnPart",
     "DrawnTradeOff",
+    "has_games",
     "join_drawn",
     "least_delta",
     "least_epsilon",
@@ -48,8 +50,8 @@ losses reach farther."""
 LEAST_DELTA, MOST_DELTA = 1e-7, 0.5
 """Deltas below which blocks are no use, for what transforms round, and above which no strides are taken."""
 
-SHARE = 0.7
-"""Of the patience, which a game may take: the lower end is asked afterwards."""
+SHARE, SEARCHED = 0.7, 0.8
+"""Of the patience, which a game may take: the lower end is asked afterwards; and where a price is one of a search."""
 
 FINE, FINE_STEPS, COARSEST = 0.1, 100, 0.2
 """Step of the grid, as a share of the deviation of a release's loss: of so many steps, from where on it grows like the
@@ -58,7 +60,7 @@ root of their number, and at most."""
 FINE_BELOW = 0.08
 """The same of the game from below."""
 
-GAMES = 512, 384, 256, 128
+GAMES = 512, 384, 256, 128, 64
 """Half of the steps that are played; fewer where that takes longer than there is patience for."""
 
 COMPOSED = 2e8
@@ -190,10 +192,10 @@ def join_drawn(entries: Entries, delta: float, longest: int | None = None) -> li
 
 def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interval], found: Interval) -> Interval:
     """An upper end, or that of a game where it is smaller; `delta` is about the one that is asked."""
-    for longest in GAMES if delta <= MOST_DELTA else ():
+    for longest in GAMES if delta <= MOST_DELTA and not is_quick() else ():
         if (joined := join_drawn(entries, delta, longest)) is None:
             break
-        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SHARE):
+        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SEARCHED if is_searched() else SHARE):
             return Interval(0.0, min(found.upper, ask(joined).upper))
     return found
 
@@ -220,7 +222,7 @@ def least_delta(entries: Entries, epsilon: float, delta: float) -> float:
 
 def _values_below(entries: Entries, delta: float) -> Values | None:
     """Of a run of releases of one kind."""
-    if not delta >= LEAST_DELTA or len(entries) != 1 or not _is_played(*entries[0]):
+    if is_searched() or not delta >= LEAST_DELTA or len(entries) != 1 or not _is_played(*entries[0]):
         return None
     (event, count), pair = entries[0], entries[0][0]._certain(entries[0][1])
     with suppress(OutOfPatience, ToleranceUnreachable):
@@ -240,6 +242,11 @@ def _strides(event: Event, count: int, longest: int) -> list[tuple[Event, int]] 
     stride = Stride(many, longest, longest, 1, lost, float(ORDERS[order]) - 1)
     left = count - many * longest
     return [(DrawnPart(event, longest, stride, left, False), many), (DrawnPart(event, left, stride, left, True), 1)]
+
+
+def has_games(entries: Entries) -> bool:
+    """Whether some releases are played."""
+    return any(_is_played(event, count) for event, count in entries)
 
 
 def _is_played(event: Event, count: int) -> bool:

@@ -55,6 +55,9 @@ FINER, ROUNDS = 16, 1024
 """Below a curve losses are so many times nearer to each other, before they are merged until they are on the grid; and
 how many rounds there are at least in which one pair is played."""
 
+FEWEST = 7
+"""Curves that are above all triples, at least about."""
+
 ORDERS = 1 + np.geomspace(1e-3, 1e3, 49)
 """Rényi orders that say how far losses reach."""
 
@@ -109,11 +112,14 @@ def play_above(sampled: Event, steps: int, kept: tuple[int, ...], fine: float) -
     triple = sampled._triple()
     assert triple is not None
     step, last = grid_of(sampled, steps, fine)
-    what, shapes = f"a game of {steps} samples", cover_triples(triple, steps)
+    what = f"a game of {steps} samples"
+    if not fits(least := game_work(2 * FEWEST, steps, 2 * last)):
+        spend(least, what)  # refused, before curves are sought for nothing
+    shapes = cover_triples(triple, steps)
     lost = REACHED - 5.0 if triple.repeats is None else UNUSUAL - math.log(steps)
     work = _work_of(shapes, steps, step, last, lost)
     if not fits(work):
-        spend(work, what)  # refused, before curves are computed for nothing
+        spend(work, what)  # or computed
     curves = [each for shape in shapes for each in _measures(shape, step, last, lost)]
     moves = _moves([(each.measures[0], math.exp(each.log_infinite)) for each in curves], step, last, 1)
     spend(game_work(len(moves.wholes), steps, moves.size), what)

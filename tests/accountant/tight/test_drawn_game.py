@@ -433,3 +433,13 @@ def test_without_patience_for_a_game_releases_alone_are_known():
             sides[1].rates(np.array([0.01]))
         upper = DrawnTradeOff(*sides).rates(np.array([0.01]))[1]
     assert 0.01 < upper[0] < 1.0
+
+
+def test_a_calibration_plays_games_in_the_end():
+    """On the way there are none; what was found without them cost less than the target by a fifth."""
+
+    def run(sigma):
+        return 500 * ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 20, 1000)
+
+    sigma = ac.calibrate(run, epsilon=4.0, delta=1e-5)
+    assert 3.6 < ac.epsilon(run(sigma), delta=1e-5).epsilon <= 4.0
