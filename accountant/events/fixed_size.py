@@ -35,8 +35,9 @@ class FixedSizeSampled(Event):
     the event at e, in both directions (Balle, Barthe & Gaboardi 2018, Thm 9), and no smaller bound holds for all events
     of this profile. The Rényi curve is the integral over that profile, for Gaussian noise and wherever the loss is
     bounded. Proof: notebooks/mathematics.md, Samples of a fixed size. The lower end of the price of several is that of
-    data on which all other records are alike, which reach the profile in one direction (same, Prices from below). The
-    upper end of several of Gaussian noise is that of a game (same, Runs of samples of a fixed size).
+    data on which all other records are alike, which reach the profile in one direction (same, Prices from below). Of
+    several of Gaussian noise both ends are those of a game (same, Runs of samples of a fixed size): from below the
+    others contribute what the record or its replacement does, as an adversary sees fit on the way.
 
     Poisson samples of the same mean size are priced otherwise: this is not `PoissonSubsampled`. In plans `batch` and
     `records` beside ``event = "fixed-size-sampled"`` are these parameters, and mean no Poisson sample.

@@ -263,6 +263,6 @@ def _moves(measures: Sequence[tuple[Masses, float]], step: float, last: int, sid
         polygon_values(masses[i], 0.0, step, 0.0, curve)  # a sum of positive terms
         own[i] = curve[far : far + last + 1] * (1 + side * 16 * far * ULP) + infinite
     transforms = np.asarray(rfft(masses[:, far - pad : far + pad + 1], size, axis=-1))
-    # losses are the multiples of the step less a rounding: V changes by no more
+    # losses are the multiples of the step less a rounding, by which W is smaller by no more, as u |W'(u)| <= 1
     shifted = 4 * max(abs(found.offset) for found, _ in measures)
     return Moves(step, last, pad, size, transforms, wholes, own, shifted)
