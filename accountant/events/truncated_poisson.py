@@ -113,7 +113,8 @@ class TruncatedPoissonGaussian(PricedAsAnother):
     (proof: notebooks/mathematics.md, Truncated Poisson samples). The
     price neither rises nor falls with n alone, so n has to be public, and right: under add-remove adjacency n is the
     number with the individual, n - 1 the one without. The lower end of a price is that of data on which all other
-    vectors are alike, or are 0 (notebooks/mathematics.md, Prices from below).
+    vectors are alike, or are 0 (notebooks/mathematics.md, Prices from below); where the batch is full for certain the
+    price is reached if all others are opposite to the individual's.
 
     Parameters
     ----------
@@ -172,9 +173,11 @@ class TruncatedPoissonGaussian(PricedAsAnother):
         return price_of_parts(self, self.adjacency, self.adjacency)
 
     def _certain(self, times: int = 1) -> Event:
-        if self.population <= self.largest_batch:
-            return self
         price = self._price()
+        if isinstance(
+            price, PoissonSubsampled
+        ):  # never cut down; or always full, of vectors opposite to the individual's
+            return self
         if isinstance(price, DrawnGroup):
             return price._certain(times)
         seen = None

@@ -379,6 +379,15 @@ def test_a_batch_that_is_surely_full_is_sampled_no_further(take, rate, populatio
         take(event)
 
 
+@pytest.mark.parametrize("times", [1, 20])
+def test_a_batch_that_is_surely_full_of_opposite_vectors_reaches_the_price(times):
+    """The individual takes another's place with probability 1/10, and moves the sum by twice the clipping norm."""
+    price = ac.epsilon(times * ac.TruncatedPoissonGaussian(1.0, 1.0, 100, 10), 1e-5)
+    data = ac.epsilon(times * ac.PoissonSubsampled(ac.Gaussian(0.5), 0.1), 1e-5)
+    assert price.lower <= data.epsilon
+    assert data.lower <= price.epsilon <= 1.01 * price.lower
+
+
 def test_a_sample_of_what_is_never_cut_down_is_a_smaller_sample():
     whole = ac.TruncatedPoissonGaussian(1.0, 0.5, 100, 100)
     once = ac.PoissonSubsampled(ac.ClippedSum(1.0), 0.05)
