@@ -69,6 +69,9 @@ COMPOSED = 2e8
 LOST = 1e-2
 """Share of the least delta that strides may add."""
 
+TWICE = 2.001
+"""Over what strides may add: the probability that all is told instead, also where several kinds are played."""
+
 Curve: TypeAlias = tuple[FloatArray, FloatArray]
 
 
@@ -156,7 +159,7 @@ def take_strides(sampled: Event, stride: Stride, left: int) -> tuple[tuple[Curve
     values = {steps: np.array([game.at[steps]] * 2) for steps in stride.kept}
     each, lost = find_stride(stride, values, game.step)
     remove, add = (_hull(game.step, side) for side in each)
-    told = min(2 * stride.many * lost * (1 + 8 * ULP), 1.0)
+    told = min(TWICE * stride.many * lost, 1.0)
     curve = _hull(game.step, game.at[left] * (1 - told) + told)
     return (remove, add), (curve, curve)
 
@@ -192,7 +195,9 @@ def join_drawn(entries: Entries, delta: float, longest: int | None = None) -> li
 
 def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interval], found: Interval) -> Interval:
     """An upper end, or that of a game where it is smaller; `delta` is about the one that is asked."""
-    for longest in GAMES if delta <= MOST_DELTA and not is_quick() else ():
+    if is_quick():
+        return found
+    for longest in GAMES if delta <= MOST_DELTA else (None,):
         if (joined := join_drawn(entries, delta, longest)) is None:
             break
         with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SEARCHED if is_searched() else SHARE):

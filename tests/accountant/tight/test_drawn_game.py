@@ -295,8 +295,9 @@ def test_what_strides_may_add_is_told_by_what_is_left():
 def test_large_deltas_take_no_strides():
     event = sampled(1.0, 0.3)
     asked = []
-    with_blocks([(event, 40)], 0.6, lambda entries: asked.append(entries) or Interval(0.0, 1.0), Interval(0.0, 2.0))
-    assert not asked
+    with_blocks([(event, 2000)], 0.6, lambda entries: asked.extend(entries) or Interval(0.0, 1.0), Interval(0.0, 2.0))
+    assert all(isinstance(part, DrawnBlock) for part, _ in asked)
+    assert sum(part.steps * many for part, many in asked) == 2000
 
 
 def height(mu, own, base, rate, epsilons):
