@@ -30,6 +30,7 @@ from accountant.tight.drawn_game import (
 from accountant.tight.drawn_values import play_below, repeat_losses
 from accountant.tight.loss_composition import bound_epsilon
 from accountant.tight.polygon import Masses
+from accountant.tight.searched import skip_lower_ends
 from tests.cases import audit_after
 
 REPLACE = ac.Adjacency.REPLACE
@@ -437,10 +438,12 @@ def test_without_patience_for_a_game_releases_alone_are_known():
 
 
 def test_a_calibration_plays_games_in_the_end():
-    """On the way there are none; what was found without them cost less than the target by a fifth."""
+    """On the way there are none; what was found without them costs 4 % less than the target."""
 
     def run(sigma):
-        return 500 * ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 20, 1000)
+        return 100 * ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 20, 1000)
 
-    sigma = ac.calibrate(run, epsilon=4.0, delta=1e-5)
-    assert 3.6 < ac.epsilon(run(sigma), delta=1e-5).epsilon <= 4.0
+    sigma = ac.calibrate(run, epsilon=4.0, delta=1e-5, patience=20)
+    with skip_lower_ends():
+        alone = ac.epsilon(run(sigma), delta=1e-5).epsilon
+    assert 3.8 < ac.epsilon(run(sigma), delta=1e-5).epsilon <= 4.0 < 4.1 < alone
