@@ -441,9 +441,9 @@ def test_a_calibration_plays_games_in_the_end():
     """On the way there are none; what was found without them costs 4 % less than the target."""
 
     def run(sigma):
-        return 100 * ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 20, 1000)
+        return 40 * ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=REPLACE), 50, 1000)
 
-    sigma = ac.calibrate(run, epsilon=4.0, delta=1e-5, patience=20)
+    sigma = ac.calibrate(run, epsilon=4.0, delta=1e-5, patience=10)
     with skip_lower_ends():
         alone = ac.epsilon(run(sigma), delta=1e-5).epsilon
     assert 3.8 < ac.epsilon(run(sigma), delta=1e-5).epsilon <= 4.0 < 4.1 < alone
