@@ -165,18 +165,24 @@ class _Costs:
     width: float
     known: dict[float, float] = field(default_factory=dict, init=False)  # by the Rényi route
     closed: set[float] = field(default_factory=set, init=False)  # values whose price is known but for rounding
+    played: set[bool] = field(default_factory=set, init=False)  # whether runs have games
 
     def renyi(self, x: float) -> float:
         if x not in self.known:
-            self.known[x] = price(self.make(x), self.point, method="renyi", conversion=self.rule).epsilon
+            self.known[x] = price(self._run(x), self.point, method="renyi", conversion=self.rule).epsilon
         return self.known[x]
 
     def tight(self, x: float, width: float | None = None) -> float:
-        return self._upper(x, price(self.make(x), self.point, method="tight", tolerance=width or self.width))
+        return self._upper(x, price(self._run(x), self.point, method="tight", tolerance=width or self.width))
 
     def sharper(self, x: float, width: float) -> float:
         """The smaller of both; refused where there is no tight price."""
-        return self._upper(x, sharper_epsilon(as_composition(self.make(x)), self.point, self.rule, width))
+        return self._upper(x, sharper_epsilon(self._run(x), self.point, self.rule, width))
+
+    def _run(self, x: float) -> Composition:
+        run = as_composition(self.make(x))
+        self.played.add(has_games(list(run)))
+        return run
 
     def _upper(self, x: float, found: Guarantee) -> float:
         """The upper end of a price."""
@@ -214,7 +220,7 @@ def _meet(route: str, search: Search, costs: _Costs, goal: float) -> float:
 def _by_games(route: str, search: Search, costs: _Costs, goal: float, found: float) -> float:
     """From what was found without games on, as far as there is patience for prices with them, which are smaller."""
     guess, met = costs.nearest(goal), [found]
-    if guess is None or not _has_games(costs, found):
+    if guess is None or True not in costs.played:
         return found
 
     @cache
@@ -226,10 +232,6 @@ def _by_games(route: str, search: Search, costs: _Costs, goal: float, found: flo
     with suppress(AccountantError), play_games():
         search.near(cost, goal, (found, guess[1]), width=costs.width, fine=costs.width)
     return max(met) if guess[1] > 0 else min(met)
-
-
-def _has_games(costs: _Costs, x: float) -> bool:
-    return has_games(list(as_composition(costs.make(x))))
 
 
 def _by_tight(search: Search, costs: _Costs, goal: float) -> float:
@@ -312,7 +314,7 @@ def _by_both(search: Search, costs: _Costs, goal: float) -> float:
     def near(width: float) -> None:
         cost = partial(sharper, width=width)
         begin = (best(met), guess[1]) if met else _nearer(search, costs, goal, guess, cost)
-        met.append(search.near(cost, goal, begin, width=width, fine=width if _has_games(costs, begin[0]) else None))
+        met.append(search.near(cost, goal, begin, width=width, fine=width if True in costs.played else None))
 
     with suppress(ProfileUnavailable):
         along_rungs(near, costs.width)
