@@ -107,7 +107,9 @@ def calibrate(
         costs more (rates, counts), the largest. Priced again it meets the target exactly as stated, and it
         is within 1e-7 of the best value, relatively; on the tight route within `tolerance` / 1000 of the value at
         which the upper end of an interval of that `tolerance` meets the target, and within 1e-11, as far as
-        a twentieth of `patience` goes, where the price is known but for rounding, as that of Gaussian noise.
+        a twentieth of `patience` goes, where the price is known but for rounding, as that of Gaussian noise. Runs of
+        samples of a fixed size, or with replacement, are searched without the games that make their prices smaller,
+        and then with them, within `tolerance` or as far as there is patience.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -124,6 +124,8 @@ class DrawnBlock(OnGrid):
 @dataclass(frozen=True)
 class DrawnPart(OnGrid):
     """A stride of many such releases, or what is left of them after `many` strides."""
+
+    between_bounds: ClassVar[bool] = True  # its curve is no bound
 
     sampled: Event
     steps: int

@@ -128,7 +128,8 @@ def play_above(sampled: Event, steps: int, kept: tuple[int, ...], fine: float) -
         # V falls from x = 0 on: beyond the grid it is at most what it is at the end
         known = moves.values_around(values, float(values[-1])) * (1 + 4 * ULP)
         best = np.max(moves.moved(known) + moves.own + moves.rounding(known)[:, None], axis=0)
-        values = np.minimum(best * (1 + 16 * ULP) + 16 * ULP, 1.0)
+        # what rises at the end is rounding
+        values = np.minimum.accumulate(np.minimum(best * (1 + 16 * ULP) + 16 * ULP, 1.0))
         if j in kept:
             found[j] = values
     return Values(step, found)
@@ -168,7 +169,7 @@ def _measures_below(pair: Event, many: int, step: float, last: int) -> list[Mass
     for curve in _measures(pair, finer, FINER * last, REACHED - 5.0, both=True):
         masses = repeat_losses(curve.measures[1], many, reach)
         some = masses > 0.0
-        places = np.asarray(finer * (np.flatnonzero(some) - float(reach)))
+        places = np.asarray(many * curve.measures[1].offset + finer * (np.flatnonzero(some) - float(reach)))
         outcomes = Outcomes(places, np.log(masses[some]))
         found.append(contract(outcomes, 4 * ULP, Interval(-math.inf, math.inf), 0.0, Grid(step, 0.0)))
     return found
@@ -228,7 +229,10 @@ def _measures(pair: Event, step: float, last: int, lost: float, both: bool = Fal
 
 
 def repeat_losses(below: Masses, many: int, reach: int) -> FloatArray:
-    """Masses below those of the sum of so many losses of a measure from below, at -reach, ..., reach grid points."""
+    """Masses below those of the sum of so many losses of a measure from below, at -reach, ..., reach grid points.
+
+    Each loss has the measure's offset beside.
+    """
     from scipy.fft import irfft, next_fast_len, rfft
 
     one = np.zeros(2 * reach + 1)
