@@ -50,8 +50,9 @@ losses reach farther."""
 LEAST_DELTA, MOST_DELTA = 1e-7, 0.5
 """Deltas below which blocks are no use, for what transforms round, and above which no strides are taken."""
 
-SHARE, SEARCHED = 0.7, 0.8
-"""Of the patience, which a game may take: the lower end is asked afterwards; and where a price is one of a search."""
+SHARE, SHARE_REPEATED, SEARCHED = 0.7, 0.5, 0.8
+"""Of the patience, which a game may take: the lower end is asked afterwards, which of samples with replacement takes
+longer; and where a price is one of a search."""
 
 FINE, FINE_STEPS, COARSEST = 0.1, 100, 0.2
 """Step of the grid, as a share of the deviation of a release's loss: of so many steps, from where on it grows like the
@@ -199,10 +200,12 @@ def with_blocks(entries: Entries, delta: float, ask: Callable[[Entries], Interva
     """An upper end, or that of a game where it is smaller; `delta` is about the one that is asked."""
     if is_quick():
         return found
+    repeated = any(triple.repeats is not None for event, _ in entries if (triple := event._triple()) is not None)
+    share = SEARCHED if is_searched() else SHARE_REPEATED if repeated else SHARE
     for longest in GAMES if delta <= MOST_DELTA else (None,):
         if (joined := join_drawn(entries, delta, longest)) is None:
             break
-        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(SEARCHED if is_searched() else SHARE):
+        with suppress(OutOfPatience, ToleranceUnreachable), share_patience(share):
             return Interval(0.0, min(found.upper, ask(joined).upper))
     return found
 
