@@ -174,9 +174,8 @@ class TruncatedPoissonGaussian(PricedAsAnother):
 
     def _certain(self, times: int = 1) -> Event:
         price = self._price()
-        if isinstance(
-            price, PoissonSubsampled
-        ):  # never cut down; or always full, of vectors opposite to the individual's
+        # never cut down; or always full, of vectors opposite to the individual's
+        if isinstance(price, PoissonSubsampled):
             return self
         if isinstance(price, DrawnGroup):
             return price._certain(times)

@@ -14,13 +14,19 @@ _plays = ContextVar("plays", default=False)
 
 
 @contextmanager
-def skip_lower_ends() -> Iterator[None]:
-    """While the block runs lower ends that take work of their own are 0: whoever searches a price needs none."""
-    token = _skips.set(True)
+def _set(variable: ContextVar[bool]) -> Iterator[None]:
+    token = variable.set(True)
     try:
         yield
     finally:
-        _skips.reset(token)
+        variable.reset(token)
+
+
+@contextmanager
+def skip_lower_ends() -> Iterator[None]:
+    """While the block runs lower ends that take work of their own are 0: whoever searches a price needs none."""
+    with _set(_skips):
+        yield
 
 
 def is_searched() -> bool:
@@ -31,11 +37,8 @@ def is_searched() -> bool:
 @contextmanager
 def play_games() -> Iterator[None]:
     """While the block runs games are played in a search, too: they make prices smaller, and take most of their work."""
-    token = _plays.set(True)
-    try:
+    with _set(_plays):
         yield
-    finally:
-        _plays.reset(token)
 
 
 def is_quick() -> bool:

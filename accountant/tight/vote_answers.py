@@ -26,7 +26,7 @@ from accountant.patience import fits, foresee
 from accountant.renyi.route import renyi_delta, renyi_epsilon
 from accountant.tight.answers import LossDistribution, answer_all
 from accountant.tight.game_value import GameValue
-from accountant.tight.games_last import LEAST_DELTA
+from accountant.tight.games_last import LEAST_DELTA, raise_lower_end
 from accountant.tight.loss_composition import (
     Entries,
     Remainders,
@@ -195,7 +195,7 @@ class VoteAnswers:
         attack = self._in_order(asked)
         if not attack.upper - attack.lower <= min(self.plain.tolerance * attack.upper, sys.float_info.max):
             found = compose()
-            return Interval(min(max(found.lower, attack.lower), found.upper), found.upper)
+            return raise_lower_end(found, attack.lower)
         try:
             most = min(asked.price(self.plain.singles, None, True).upper, most)
         except ToleranceUnreachable:
@@ -206,7 +206,7 @@ class VoteAnswers:
         """A better lower end, where there is patience."""
         if not self._wide(known):
             return known
-        return Interval(min(max(known.lower, self._in_order(asked).lower), known.upper), known.upper)
+        return raise_lower_end(known, self._in_order(asked).lower)
 
     def _in_order(self, asked: _Asked) -> Interval:
         """What the votes in one order cost, their neighbours chosen as labels come, where there is patience for that.
