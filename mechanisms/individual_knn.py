@@ -13,7 +13,7 @@ from mechanisms.arrays import Booleans, Floats, Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids
 from mechanisms.budgets.partition_budgets import PartitionBudgets
-from mechanisms.budgets.prediction_run import PredictionRun
+from mechanisms.budgets.prediction_run import COMMIT_BATCH, PredictionRun
 from mechanisms.budgets.record_budgets import KnownRecords, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
@@ -37,9 +37,6 @@ NOISE_MARGIN = 2.0**-44
 
 SHARED_PARAMETERS = ("kernel", "budget", "threshold", "count_sigma", "vote_sigma", "bandwidth", "min_count")
 """Parameters that all processes that share a store must have in common."""
-
-COMMIT_BATCH = 128
-"""Most queries whose charges are committed together."""
 
 
 class IndividualKNN(Exclusive, Parameters):
@@ -95,7 +92,8 @@ class IndividualKNN(Exclusive, Parameters):
     counts_ : float array
         K for each of these queries, or nan; released, like the labels.
     kept_ : int
-        How many of the labels an earlier start of the same run had left in the store.
+        How many of the labels an earlier start of the same run had left in the store; where partitions pay, without
+        those of its last batch, of which it is private how many were paid for.
     ids_ : list of str
         Identifiers of the records. Private: never publish them. If partitions pay, the store is asked: it must be open.
     budgets_ : float array
@@ -183,7 +181,7 @@ class IndividualKNN(Exclusive, Parameters):
             the store or in this object. "digest" makes a keyed digest of features and label the identifier, and numbers
             equal records. Then the order of records does not matter; but a record that changes in one bit gets a new
             budget, and the guarantee covers equal records that come and go together as one. None numbers the records
-            from 0; it is refused with a store, and once the object has answered queries.
+            from 0; it is refused with a store, and once the object has answered queries: then these numbers identify.
 
         Raises
         ------
@@ -308,7 +306,7 @@ class IndividualKNN(Exclusive, Parameters):
         classes, store = self._vocabulary.classes or self.n_classes_, self._paying or self._people
         about = {"classes": classes, "hashing": hashing, "reuse": self._answered.most}
         durable = PredictionRun(store.store, run, points, about)
-        self.kept_ = durable.kept
+        self.kept_ = durable.kept if self._paying is None else durable.kept_together
         self._numbers, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
         for first in range(0, len(points), COMMIT_BATCH):
             some = slice(first, first + COMMIT_BATCH)
@@ -328,7 +326,7 @@ class IndividualKNN(Exclusive, Parameters):
         self, points: Singles, first: int, run: PredictionRun, progress: Callable[[int], object] | None
     ) -> tuple[Integers, Floats, BaseException | None]:
         """Labels and counts of some queries, committed together, and the error that stopped the batch, if any."""
-        stopped = None
+        stopped, told = None, np.zeros(len(points), bool)
         try:
             with run.batch():
                 labels, counts = run.read_answers(first, first + len(points))
@@ -339,6 +337,7 @@ class IndividualKNN(Exclusive, Parameters):
                     answer = self._paying.answer_missing(points, labels, counts, entered, (run.name, first))
                 try:
                     for i in answer:
+                        told[i] = True
                         self._entered[run.name] = max(first + i + 1, self._entered.get(run.name, 0))
                         if progress is not None:
                             progress(first + i + 1)
@@ -351,7 +350,8 @@ class IndividualKNN(Exclusive, Parameters):
             self._answered.clear()
             self._entered, self._behind = {}, True
             raise
-        return labels, counts, stopped
+        told |= stopped is None  # how many more partitions answered together is private
+        return np.where(told, labels, -1), np.where(told, counts, np.nan), stopped
 
     def _answer_missing(self, points: Singles, labels: Integers, counts: Floats, entered: int) -> Iterator[int]:
         """Answer queries without a label; yields the position of every query once its label and count are there."""

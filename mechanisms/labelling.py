@@ -109,14 +109,11 @@ class Labeller(Parameters, Exclusive, ABC):
     max_labels: int | None
     n_queries: int | None
     rng: Any
-    spent_: ac.Composition
     _plan: LabellingPlan
     _promises: Promises
     _source: Randomness
     _vocabulary: Vocabulary
     _fitted = False
-    _begun: ac.Composition | None = None
-    """What was spent before the present run without a plan; None while there is no such run."""
     _warned: str | None = None
     """The last warning about the parameters."""
 
@@ -134,6 +131,12 @@ class Labeller(Parameters, Exclusive, ABC):
         """The most that `n_queries` queries can spend under the present parameters; None without `max_labels`."""
         return self._plan_of().most(n_queries)
 
+    @property
+    def spent_(self) -> ac.Composition:
+        if not hasattr(self, "_promises"):
+            raise AttributeError(f"spent_ of a {type(self).__name__} that was not used; accepted: after `fit`")
+        return self._promises.spent
+
     def guarantee(self, delta: float, conversion: ac.Conversion | None = None) -> ac.Guarantee:
         """The guarantee for all that this object has released; an odometer reading if no plan fixed it.
 
@@ -142,8 +145,8 @@ class Labeller(Parameters, Exclusive, ABC):
         """
         promises = self._promises if hasattr(self, "_promises") else Promises()
         total, odometer = promises.total, promises.odometer
-        if self._begun is not None:
-            total, odometer = total + subtract(self.spent_, self._begun), True
+        if promises.begun is not None:
+            total, odometer = total + subtract(promises.spent, promises.begun), True
         return replace(ac.epsilon(total, delta, conversion=conversion), odometer=odometer)
 
     @property
@@ -164,11 +167,8 @@ class Labeller(Parameters, Exclusive, ABC):
         with self._turn("label_in_rounds"):
             twin = self.unused()
             self._start_ledger()
-            twin.spent_, twin._promises, twin._warned = self.spent_, self._promises, self._warned
-            try:
-                yield twin
-            finally:
-                self.spent_ = twin.spent_
+            twin._promises, twin._warned = self._promises, self._warned
+            yield twin
 
     def _plan_of(self, **details: Any) -> LabellingPlan:
         events = self.screening_event, self.vote_event
@@ -177,7 +177,7 @@ class Labeller(Parameters, Exclusive, ABC):
     def _start_ledger(self) -> None:
         """Nothing is spent or promised, if this is the first use."""
         if not hasattr(self, "_promises"):
-            self.spent_, self._promises = ac.Composition(), Promises()
+            self._promises = Promises()
 
     def _begin(self, plan: LabellingPlan, source: Randomness, *private: NDArray[Any]) -> None:
         """Fix what will be drawn and priced, and from which records; `fit` sets `_fitted` when it is complete.
@@ -198,14 +198,15 @@ class Labeller(Parameters, Exclusive, ABC):
         progress: Callable[[int], object] | None,
     ) -> Labelling:
         """Answer queries in order, into `labels`; ``asks[i](event)`` draws the votes of query i for an event."""
-        part = self._open(journal, queries, labels.shape)
-        promise = self._promises.admit(len(labels), part.identity, part.charges)
+        part, promises = self._open(journal, queries, labels.shape), self._promises
+        promises.begin(self._plan)  # whoever borrowed this object may have had another
+        promise = promises.admit(len(labels), part.identity, part.charges)
         counted = ac.Composition() if promise.earlier is None else promise.earlier.spent
-        begun = subtract(self.spent_, counted)
+        begun = subtract(promises.spent, counted)
         answered = np.zeros(len(labels), bool)
         # one assignment, so that an interruption here loses nothing that was spent
-        self._begun = begun if promise.planned is None else None
-        self.spent_ = begun + self._sum_charges(part)
+        promises.begun = begun if promise.planned is None else None
+        promises.spent = begun + self._sum_charges(part)
         try:
             with phase("labelling", len(labels)) as tick:
                 for i, ask in enumerate(asks):
@@ -220,9 +221,9 @@ class Labeller(Parameters, Exclusive, ABC):
                     if progress is not None:
                         progress(i + 1)
         finally:
-            spent = subtract(self.spent_, begun)
-            self._promises.settle(promise, spent, part.charges)
-            self._begun = None
+            spent = subtract(promises.spent, begun)
+            promises.settle(promise, spent, part.charges)
+            promises.begun = None
         return Labelling(
             self._vocabulary.spell(labels), answered, spent, promise.planned, promise.before, promise.odometer_before
         )
@@ -251,7 +252,7 @@ class Labeller(Parameters, Exclusive, ABC):
     def _charge_and_ask(self, i: int, release: str, event: ac.Event, ask: Callable[[ac.Event], Any], part: Part) -> Any:
         """Charge a release, then draw the votes for it."""
         if part.charge(i, release):
-            self.spent_ = self.spent_ + event
+            self._promises.spent = self._promises.spent + event
         return ask(event)
 
     def _open(self, journal: Journal | None, queries: NDArray[Any], shape: tuple[int, ...]) -> Part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import accountant as ac
 from mechanisms.validation import check_count
@@ -114,10 +114,14 @@ class Promise:
 
 
 class Promises:
-    """What all runs of one object promise together.
+    """What all runs of one object promise together, and what they spent: whoever borrows the object shares it.
 
     Attributes
     ----------
+    spent : accountant.Composition
+        All that was ever released, recorded before each release.
+    begun : accountant.Composition or None
+        What was spent before the present run without a plan; None while there is no such run.
     total : accountant.Composition
         The plans of all runs, a plan that several runs share once, and what runs without a plan spent.
     odometer : bool
@@ -125,6 +129,7 @@ class Promises:
     """
 
     def __init__(self) -> None:
+        self.spent, self.begun = ac.Composition(), cast("ac.Composition | None", None)
         self.total, self.odometer = ac.Composition(), False
         self._plan: LabellingPlan | None = None
         self._forget()

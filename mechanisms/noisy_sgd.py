@@ -19,6 +19,7 @@ from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling_plan import PlanExceeded
+from mechanisms.neighbours.kernels import products
 from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import as_randomness, noise_of
 from mechanisms.phases import phase
@@ -301,7 +302,8 @@ class TwoLayerNoisySGD(LinearNoisySGD):
 
 
 def _scores(points: Singles | Floats, weights: Floats) -> Floats:
-    scores: Floats = points.astype(float) @ weights[:-1] + weights[-1]
+    """Each record's by itself: in a common product another one could change the last bits of its gradient."""
+    scores: Floats = products(points.astype(float), weights[:-1]) + weights[-1]
     return scores
 
 
@@ -336,7 +338,7 @@ def _clipped_gradient_of_two(points: Singles, labels: Integers, layers: tuple[Fl
     with np.errstate(over="ignore", invalid="ignore"):
         units = _activate(points, first)
         residuals = _residuals(_scores(units, second), labels)
-        back = np.clip(np.nan_to_num(residuals @ second[:-1].T), -LARGEST_UNIT, LARGEST_UNIT) * (units > 0)
+        back = np.clip(np.nan_to_num(products(residuals, second[:-1].T)), -LARGEST_UNIT, LARGEST_UNIT) * (units > 0)
     parts = _add_clipped([(_append_one(points), back), (_append_one(units), residuals)], clip)
     return np.concatenate([part.ravel() for part in parts])
 
@@ -362,15 +364,20 @@ def _add_clipped(layers: Sequence[tuple[Floats, Floats]], clip: float) -> list[F
     """
     # computed norms are right to 1e-12 for all widths that fit into memory (Higham 2002, section 3.1)
     inside = 1 - 1e-12
-    lengths = [np.sqrt(np.einsum("ij,ij->i", left, left)) for left, _ in layers]
-    products = [length * np.linalg.norm(right, axis=1) for length, (_, right) in zip(lengths, layers, strict=True)]
-    norms = reduce(np.hypot, products)
+    lengths = [_lengths(left) for left, _ in layers]
+    norms = reduce(np.hypot, (length * _lengths(right) for length, (_, right) in zip(lengths, layers, strict=True)))
     factor = np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip)
     sums = []
     for length, (left, right) in zip(lengths, layers, strict=True):
         rows = _round_down(left * (inside / length)[:, None])
         sums.append(rows.T @ _round_down(right * (inside * length * factor)[:, None]) * GRADIENT_GRAIN)
     return sums
+
+
+def _lengths(rows: Floats) -> Floats:
+    """L2 norms of rows, each by itself."""
+    found: Floats = np.sqrt(np.sum(rows * rows, axis=1))
+    return found
 
 
 def _round_down(values: Floats) -> Floats:

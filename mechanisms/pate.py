@@ -92,7 +92,8 @@ class _Pate(Labeller):
         plan, source = now._plan_of(**details), as_randomness(now.rng)
         # one draw for each record: cutting a shuffled list would move other records when one joins
         shard = (source.uniform(len(records)) * teachers).astype(np.int64)
-        with few_threads(records.size // teachers) if self.make_teacher is None else nullcontext():
+        # of all teachers: as many threads as there are records for would change the last bits of others' answers
+        with few_threads(0) if self.make_teacher is None else nullcontext():
             taught = self._teach_all(records, labels, shard, teachers)
         self._begin(plan, source, records, labels)
         self._teachers, self._width, self.n_classes_ = taught, records.shape[1], classes
@@ -281,7 +282,10 @@ def _teach(teacher: Any, features: Singles, labels: Integers) -> Callable[[Any],
             except Exception:  # raised to the caller, it would reveal something of the shard
                 return np.zeros(len(points), np.int64)
 
-    # warnings, of no convergence for example, would reveal something of the shard
+    # warnings, of no convergence for example, would reveal something of the shard, and so would an error
     with warnings.catch_warnings(action="ignore"):
-        teacher.fit(features, labels)
+        try:
+            teacher.fit(features, labels)
+        except Exception:
+            return lambda points: np.zeros(len(points), np.int64)
     return answer

@@ -91,7 +91,8 @@ def most_spent(model: Model, queries: int, records: int, classes: int) -> ac.Com
         budget = check_positive("budget", model.budget)
         return 1 * ac.GaussianDP(math.nextafter(math.sqrt(2 * budget), math.inf))
     release = model.planned(records, classes)
-    return ac.Composition([(release.event, release.rounds)])
+    spent: ac.Composition = release.rounds * release.event
+    return spent
 
 
 def renew(model: Any, source: Randomness) -> Any:

@@ -13,7 +13,10 @@ import accountant as ac
 from mechanisms.arrays import Floats, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 
-__all__ = ["PredictionRun"]
+__all__ = ["COMMIT_BATCH", "PredictionRun"]
+
+COMMIT_BATCH = 128
+"""Most queries whose charges are committed together."""
 
 
 class PredictionRun:
@@ -33,6 +36,9 @@ class PredictionRun:
     ----------
     kept : int
         Number of queries that were answered before.
+    kept_together : int
+        The same without those of the last batch: partitions that charge budgets themselves answer as many queries of a
+        batch together as these allow, which is private.
 
     Raises
     ------
@@ -44,7 +50,7 @@ class PredictionRun:
 
     def __init__(self, store: BudgetStore | None, name: object, points: Singles, about: dict[str, Any]) -> None:
         self._store = cast(Any, store)
-        self.name, self.kept = "", 0
+        self.name, self.kept, self.kept_together = "", 0, 0
         if name is None:
             return
         if not hasattr(self._store, "begin") or not isinstance(name, str) or not name:
@@ -52,7 +58,9 @@ class PredictionRun:
         self.name = name
         queries = hashlib.sha256(points.tobytes()).hexdigest()
         self._store.begin(name, {"queries": queries, "width": points.shape[1], **about}, len(points))
-        self.kept = int(np.count_nonzero(self.read_answers(0, len(points))[0] >= 0))
+        answered = np.flatnonzero(self.read_answers(0, len(points))[0] >= 0)
+        self.kept = len(answered)
+        self.kept_together = int(np.max(answered, initial=0)) // COMMIT_BATCH * COMMIT_BATCH
 
     def batch(self) -> AbstractContextManager[Any]:
         """One transaction of the store, if it has transactions."""

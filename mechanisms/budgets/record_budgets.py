@@ -47,6 +47,8 @@ class RecordBudgets:
         Slot of every present record, by its name.
     released : bool
         Whether any query has been answered, under these budgets or earlier ones.
+    numbered : bool
+        Whether records that have spent are known by numbers, which no identifiers can be matched with.
 
     Raises
     ------
@@ -67,9 +69,12 @@ class RecordBudgets:
         self._positions = np.empty(0, np.int64)
         self._gone: dict[str, int] = {}
         self._key = b""
+        self._known: dict[str, int] | None = None
         self.released: bool = earlier is not None and earlier.released
+        self.numbered: bool = ids is None
         if earlier is None or not earlier.released:
             return
+        self.numbered = earlier.numbered
         same = filter.budget == earlier.filter.budget and store is earlier.store and self.kind == earlier.kind
         if ids is None or not same:
             raise ac.ParameterError(
@@ -79,6 +84,7 @@ class RecordBudgets:
             )
         if store is None:
             self._gone, self._key = earlier._all_spent(), earlier._key
+            self._known = self._gone if self.numbered else None
 
     def names(self, ids: object, features: Singles, labels: NDArray[np.int64]) -> list[str]:
         """Names of new records; without identifiers, the records of the first `fit` are numbered.
@@ -95,6 +101,11 @@ class RecordBudgets:
         if self.kind == "given":
             names = check_ids(range(len(features)) if ids is None else ids, len(features))
             for name in names:
+                if self._known is not None and name not in self._known:
+                    raise ac.ParameterError(
+                        f"ids holds {ac.shorten(name)}, but records were numbered when they were charged; accepted: "
+                        "these numbers, or a new object for other people"
+                    )
                 if name in self.slots:
                     accepted = "new ones, or removed ones"
                     raise ac.ParameterError(f"ids holds {ac.shorten(name)}, which is there; accepted: {accepted}")
@@ -128,6 +139,7 @@ class RecordBudgets:
     def enter(self, slots: Integers, known: KnownRecords) -> None:
         """Let the records in these slots spend what they have left."""
         self._positions[slots] = known.positions
+        self._known = None  # whoever is added later is another record
         self.slots.update(zip(known.names, slots.tolist(), strict=True))
         self.filter.admit(slots, known.spent)
 

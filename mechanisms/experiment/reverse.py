@@ -141,7 +141,7 @@ class ReverseExperiment(BaseExperiment):
         self.make_student = choose_student(setting, self.public, self.n_classes)
         self.labeller = setting.make_labeller(self.n_classes, make_student=self._make_asking_student())
         self.release = self.labeller.planned(self.nominal, self.n_classes, n_labels)
-        self.planned = ac.Composition([(self.release.event, setting.rounds)])
+        self.planned = setting.rounds * self.release.event
         self.guarantee = self.release.guarantee(setting.delta)
         self.noise = self.release.noise
 

@@ -15,7 +15,7 @@ from mechanisms.arrays import Floats, Integers, Singles
 from mechanisms.neighbours.rounding import product_error
 from mechanisms.validation import check_positive, check_real
 
-__all__ = ["Cosine", "RadialBasis", "Similarity", "compile_strictly", "dots", "similarity_of", "squares"]
+__all__ = ["Cosine", "RadialBasis", "Similarity", "compile_strictly", "dots", "products", "similarity_of", "squares"]
 
 LENGTH_ERROR = 1e-6
 """Bound on the relative error of the length of a direction, a row divided by its length in single precision."""
@@ -44,6 +44,16 @@ def _dots(rows: Singles, which: Integers, query: Floats, out: Floats) -> None:
         for j in range(query.size):
             total += np.float64(row[j]) * query[j]
         out[i] = total
+
+
+def _products(rows: Floats, weights: Floats, out: Floats) -> None:
+    for i in range(rows.shape[0]):
+        for k in range(weights.shape[1]):
+            out[i, k] = 0.0
+        for j in range(rows.shape[1]):
+            value = rows[i, j]
+            for k in range(weights.shape[1]):
+                out[i, k] += value * weights[j, k]
 
 
 def _radial(rows: Singles, which: Integers, query: Floats, width: float, out: Floats) -> None:
@@ -83,6 +93,13 @@ def dots(rows: Singles, which: Integers, query: Singles) -> Floats:
     """Inner products of the rows at positions `which` with the query, in double precision."""
     out = np.empty(len(which))
     compile_loop(_dots)(rows, which, query.astype(float), out)
+    return out
+
+
+def products(rows: Floats, weights: Floats) -> Floats:
+    """Every row times a matrix, (n, d) times (d, c)."""
+    out = np.empty((len(rows), weights.shape[1]))
+    compile_strictly(_products)(np.ascontiguousarray(rows), np.ascontiguousarray(weights), out)
     return out
 
 

@@ -9,7 +9,8 @@ import pytest
 import accountant as ac
 import mechanisms as mx
 from mechanisms.labelling_plan import PlanExceeded
-from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient, _clipped_gradient_of_two
+from mechanisms.neighbours.kernels import products
+from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient, _clipped_gradient_of_two, _lengths
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(3, 4)) * 2
@@ -270,3 +271,27 @@ def test_audit_of_two_layers(share, caught):
         mx.audit(mechanism, neighbours=((features, labels), other), runs=8_000, delta=0.1, batched=True, rng=3)
     )
     assert (found > promise) is caught
+
+
+def test_what_a_record_adds_depends_on_no_other():
+    """The last bits of a matrix product depend on its size: then a record could move another one's gradient."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        n, d, c = rng.integers(1, [40, 70, 20])
+        rows, weights = rng.normal(size=(n, d)), rng.normal(size=(d, c))
+        whole, lengths = products(rows, weights), _lengths(rows)
+        assert np.allclose(whole, rows @ weights, rtol=1e-12, atol=1e-12)
+        some = rng.permutation(n)[: rng.integers(1, n + 1)]
+        assert np.array_equal(products(rows[some], weights), whole[some])
+        assert np.array_equal(_lengths(rows[some]), lengths[some])
+        assert all(np.array_equal(products(rows[i : i + 1], weights)[0], whole[i]) for i in some[:3])
+
+
+def test_gradients_of_a_batch_are_the_sum_of_those_of_its_records():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        n, d, c = rng.integers([1, 1, 2], [12, 30, 12])
+        points, labels = rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, c, n)
+        weights = rng.normal(size=(d + 1, c))
+        each = [_clipped_gradient(points[i : i + 1], labels[i : i + 1], weights, 0.1) for i in range(n)]
+        assert np.array_equal(_clipped_gradient(points, labels, weights, 0.1), np.sum(each, axis=0))

@@ -122,3 +122,23 @@ def test_a_teacher_that_fails_to_answer_stops_no_run():
     model = mx.GNMax(20, 5.0, lambda: KNeighborsClassifier(5), n_classes=3, rng=0).fit(records, labels)
     assert model.votes(records[:4]).sum(axis=1).tolist() == [20] * 4
     assert model.label(records[:4]).answered.all()
+
+
+class Picky:
+    """Learns from three records of each class, or not at all, as classifiers with cross-validation do."""
+
+    def fit(self, features, labels):
+        if np.bincount(labels).min() < 3:
+            raise ValueError(f"less than 3 records of a class: {labels}")
+        return self
+
+    def predict(self, features):
+        return np.ones(len(features), int)
+
+
+@pytest.mark.parametrize("records", [40, 39])
+def test_a_teacher_that_cannot_learn_answers_class_0(records):
+    """An error would tell that the shard has too few records of a class."""
+    labels = np.r_[[0] * 37, [1] * 3][:records]
+    model = mx.GNMax(1, 50.0, Picky, n_classes=2, rng=0).fit(np.zeros((records, 3)), labels)
+    assert model.votes(np.zeros((1, 3))).tolist() == [[0, 1] if records == 40 else [1, 0]]

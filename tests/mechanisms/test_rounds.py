@@ -133,6 +133,41 @@ def test_the_parameters_of_the_labeller_are_not_changed_and_releases_are_its_own
     assert np.array_equal(run(labeller).labels, run(labeller).labels), "a seed is a seed"
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_is_asked_afterwards_is_priced_by_its_own_plan(ended):
+    """Rounds with less noise, or more, than `fit` had fixed; or rounds that end in an error."""
+    labeller = knn(max_labels=20).fit(X, Y)
+    labeller.set_params(vote_sigma=1000.0)
+    if ended:
+        run(labeller)
+    else:
+        with pytest.raises(RuntimeError):
+            run(labeller, progress=fail)
+    promised = labeller.guarantee(1e-5).epsilon
+    out = labeller.label(PUBLIC[:20])
+    assert out.composition.entries.keys() == {labeller._plan.screening, labeller._plan.vote}
+    assert labeller._plan.vote == knn().vote_event
+    assert out.guarantee(1e-5).epsilon > promised
+    assert labeller.guarantee(1e-5).epsilon >= ac.epsilon(labeller.spent_, 1e-5).epsilon
+
+
+def fail(done):
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("cap", [None, 5])
+def test_during_rounds_all_that_was_charged_is_told(cap):
+    labeller, told = knn(max_labels=cap), []
+
+    def look(done):
+        told.append((sum(labeller.spent_.entries.values()), labeller.guarantee(1e-5).epsilon))
+        assert told[-1][1] >= ac.epsilon(labeller.spent_, 1e-5).epsilon * (1 - 1e-9)
+
+    run(labeller, progress=look)
+    assert [spent for spent, _ in told] == sorted({spent for spent, _ in told})
+    assert told[0][0] > 0
+
+
 # --- what they release ---------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ GRIDS = {
     "screening": (partial(KNN, vote_sigma=8.0, n_neighbors=20), {"screening_sigma": [9.0, 12.0], "threshold": [3, 8]}),
     "ind-knn": (partial(IND, vote_sigma=0.5), {"threshold": [0.2, 0.8], "budget": [0.1, 0.3]}),
     "reverse-knn": (REVERSE, {"n_queries": [8, 16], "n_neighbors": [1, 2], "rounds": [1]}),
+    "reverse, two reports": (partial(REVERSE, model="local", randomizer="separation"), {"n_queries": [8, 12]}),
     "reverse, add-remove": (partial(REVERSE, adjacency=ac.Adjacency.ADD_REMOVE), {"n_queries": [8], "epsilon": [1, 2]}),
 }
 
@@ -328,6 +329,31 @@ class Fails:
 
     def fit(self, X, y):
         raise RuntimeError(f"failed with {self.about[0]}")
+
+
+class Picky:
+    """Takes no features above 1."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        if X.max() > 1.0:
+            raise ValueError(f"features of {X.max()}")
+        return np.zeros(len(X), int)
+
+
+def test_a_student_that_does_not_take_a_record_is_wrong_about_it():
+    """Otherwise one validation record would end every run that makes a try."""
+    features, truth = np.zeros((30, X.shape[1]), np.float32), np.zeros(30, int)
+    for out_of_range in (0, 1):
+        features[:out_of_range] = 2.0
+        one = tuner(make_student=Picky, rng=None, tries=ac.Geometric(3.0))
+        data = one._check(X, Y, (features, truth))
+        labels = np.zeros(len(PUBLIC), int)
+        assert one._count_right(labels, data) == 30 - out_of_range
+    with pytest.raises(ValueError, match="features of 2"):
+        tuner(make_student=Picky)._count_right(labels, data)
 
 
 def test_tries_are_silent(monkeypatch):

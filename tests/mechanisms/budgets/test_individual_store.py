@@ -482,3 +482,25 @@ def test_records_that_are_added_need_identifiers(tmp_path, stored):
     with pytest.raises(ac.ParameterError, match="ids = None; accepted: an identifier for each record"):
         model.add(None, X[9:12], Y[9:12])
     assert len(model.ids_) == 9
+
+
+def test_numbered_records_get_no_new_budgets_under_names():
+    """Who is who cannot be known: the numbers go on, and names are for other people."""
+    model = ind().fit(X[:9], Y[:9])
+    model.fit(X[:9], Y[:9], [f"p{i}" for i in range(9)])  # nothing was answered
+    model.fit(X[:9], Y[:9])
+    model.predict(QUERIES[:2])
+    left = model.budgets_
+    assert left.min() < model.budget
+    for names in ([f"p{i}" for i in range(9)], [*range(8), "p8"], range(1, 10)):
+        with pytest.raises(ac.ParameterError, match="but records were numbered when they were charged"):
+            model.fit(X[:9], Y[:9], names)
+    assert np.array_equal(model.budgets_, left), "a fit that is refused changes nothing"
+    model.add(["another"], X[9:10], Y[9:10])
+    model.predict(QUERIES[2:4])
+    left = model.budgets_
+    order = [*range(8, -1, -1), "another"]
+    model.fit(X[:10], Y[:10], order)
+    assert np.array_equal(model.budgets_, left[[*order[:9], 9]])
+    with pytest.raises(ac.ParameterError, match="numbered"):
+        model.fit(X[:9], Y[:9], [f"p{i}" for i in range(9)])

@@ -86,6 +86,16 @@ def test_the_command(tmp_path, capsys):
     assert "epsilon of a report" in capsys.readouterr().out
 
 
+def test_two_reports_of_each_user(tmp_path, capsys):
+    """One for the neighbours and one for the label: the whole is priced."""
+    given = ["--model", "local", "--randomizer", "separation", "--data", "digits", "--epsilon", "2", "--delta", "1e-5"]
+    out = tmp_path / "labels.npz"
+    assert main(["label", "reverse-knn", *given, "--queries", "8", "--out", str(out), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert 1.9 < record["epsilon"] <= 2.0
+    assert sum(each["count"] for each in record["spent"]) == 2
+
+
 def test_nominal_is_for_add_remove_adjacency():
     """Under replace adjacency the number of records is public."""
     replace = ReverseSetting(epsilon=1.0, delta=0.0)
