@@ -68,11 +68,11 @@ def grid_losses(
     ProfileUnavailable
         An event is known by a Rényi bound only, and losses from below are asked for.
     """
-    x = _places(run, step)
-    if x.size == 1:
-        return (GridLosses(step or 1e-4, 0, np.ones(1), 0.0),)
+    places = _places(run, step)
+    if places.most == 0:
+        return (GridLosses(places.step, 0, np.ones(1), 0.0),)
     directions = DIRECTIONS[:1] if run.adjacency is Adjacency.REPLACE else DIRECTIONS
-    return tuple(_losses(run, direction, x, above, tolerance) for direction in directions)
+    return tuple(_losses(run, direction, places, above, tolerance) for direction in directions)
 
 
 def profile_above(run: Composition, tolerance: float = 1e-4) -> Callable[[float], float]:
@@ -80,9 +80,9 @@ def profile_above(run: Composition, tolerance: float = 1e-4) -> Callable[[float]
 
     Between the places of a grid it is the straight line in e^epsilon; errors as for `grid_losses`.
     """
-    x = _places(run, None)
-    x = x[x.size // 2 :]
-    if x.size == 1:
+    places = _places(run, None)
+    x = places.x[places.most :]
+    if places.most == 0:
         return lambda point: 0.0
     worst = np.full_like(x, -math.inf)
     for direction in DIRECTIONS[:1] if run.adjacency is Adjacency.REPLACE else DIRECTIONS:
@@ -99,12 +99,23 @@ def profile_above(run: Composition, tolerance: float = 1e-4) -> Callable[[float]
     return delta
 
 
-def _places(run: Composition, step: float | None) -> FloatArray:
-    """Multiples of a step, from below 0 to above it, that hold the losses; 0 alone where there are none."""
+class _Places(NamedTuple):
+    """Multiples -most, ..., most of a step; of what tells nothing 0 alone."""
+
+    step: float
+    most: int
+
+    @property
+    def x(self) -> FloatArray:
+        return np.asarray(self.step * np.arange(-self.most, self.most + 1.0))
+
+
+def _places(run: Composition, step: float | None) -> _Places:
+    """Those that hold the losses."""
     refuse_secret(run)
     end = _largest_loss(run)
     if end == 0.0:
-        return np.zeros(1)
+        return _Places(step or 1e-4, 0)
     if end > LARGEST:
         raise ParameterError(f"losses of this run reach {end:.4g}; accepted: at most {LARGEST:g}")
     if step is None:
@@ -118,7 +129,7 @@ def _places(run: Composition, step: float | None) -> FloatArray:
         raise ParameterError(
             f"value_discretization_interval = {step:g} takes {2 * most} points; accepted: {least:.2g} or more"
         )
-    return np.asarray(step * np.arange(-most, most + 1.0))
+    return _Places(step, most)
 
 
 def _largest_loss(run: Composition) -> float:
@@ -129,8 +140,8 @@ def _largest_loss(run: Composition) -> float:
     return end + abs(logs[0] - logs[1])
 
 
-def _losses(run: Composition, direction: Direction, x: FloatArray, above: bool, tolerance: float) -> GridLosses:
-    step, first = float(x[1] - x[0]), round(float(x[0] / (x[1] - x[0])))
+def _losses(run: Composition, direction: Direction, places: _Places, above: bool, tolerance: float) -> GridLosses:
+    x = places.x
     lower, upper, sure = _profile_bounds(run, direction, x, above, tolerance)
     if above:
         values, start = np.exp(upper), 1.0
@@ -142,13 +153,13 @@ def _losses(run: Composition, direction: Direction, x: FloatArray, above: bool, 
     values = np.maximum.accumulate(values[::-1])[::-1] if above else np.minimum.accumulate(values)
     corners = np.empty(x.size, dtype=np.int64)
     kept = corners[: convex_corners(x, values, corners)]
-    places, heights = x[kept], values[kept]
+    heights = values[kept]
     # the slope at a corner changes by q_j = p_j / u_j
-    drops, gaps = -np.diff(heights), np.diff(places)
+    drops, gaps = -np.diff(heights), np.diff(kept) * places.step
     masses = np.append(start - heights[0], drops / -np.expm1(-gaps)) - np.append(drops / np.expm1(gaps), 0.0)
     probabilities = np.zeros(x.size)
     probabilities[kept] = np.maximum(masses, 0.0)
-    return GridLosses(step, first, probabilities, float(heights[-1]))
+    return GridLosses(places.step, -places.most, probabilities, float(heights[-1]))
 
 
 @Kernel

@@ -224,6 +224,7 @@ class LossSum:
         return ComposedLoss(
             tilt=tilt,
             losses=losses,
+            step=step,
             probabilities=probabilities,
             centre=centre,
             log_total=self.log_total,
@@ -244,6 +245,8 @@ class ComposedLoss:
 
     Attributes
     ----------
+    step : float
+        Of the grid: differences of the losses, which are rounded, are further off than these.
     log_total : float
         Log of what the tilted masses add up to, `slack` its error.
     above_window, below_window : float
@@ -258,6 +261,7 @@ class ComposedLoss:
 
     tilt: float
     losses: FloatArray
+    step: float
     probabilities: FloatArray
     centre: float
     log_total: float

@@ -65,8 +65,7 @@ class Table:
     """Bounds on log H(u) at the corners of a composed measure, from above (sign 1) or below (sign -1)."""
 
     def __init__(self, measure: ComposedLoss, sign: int, log_infinite: float = -math.inf) -> None:
-        tilt, losses, size = measure.tilt, measure.losses, measure.losses.size
-        step = float(losses[1] - losses[0]) if size > 1 else 1.0
+        tilt, losses, size, step = measure.tilt, measure.losses, measure.losses.size, measure.step
         curve = np.empty(size)
         with np.errstate(under="ignore", over="ignore", divide="ignore", invalid="ignore"):
             polygon_values(measure.probabilities, 0.0, step, tilt, curve)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 import accountant as ac
 
@@ -24,6 +25,7 @@ from accountant.interop.dp_accounting import (
     to_dp_event,
     to_privacy_loss_distribution,
 )
+from accountant.interop.loss_distributions import grid_losses
 from tests.cases import audit_after
 
 ADD, REPLACE, SPECIAL = dpa.NeighboringRelation
@@ -355,6 +357,42 @@ def test_exported_distributions_compose():
     whole = ac.epsilon(run, 1e-5, method="tight", tolerance=1e-4)
     both = half.compose(half).get_epsilon_for_delta(1e-5)
     assert whole.lower <= both <= whole.epsilon * 1.002
+
+
+def test_different_exported_distributions_compose():
+    """Their steps are the same to the last bit, as dp_accounting asks, and its own."""
+    epsilons = (1.5970838426342755, 3.0, 0.7)
+    each = [to_privacy_loss_distribution(ac.RandomizedResponse(one)) for one in epsilons]
+    both = each[0].compose(each[1]).compose(each[2])
+    found = both.compose(privacy_loss_distribution.from_gaussian_mechanism(1.0)).get_epsilon_for_delta(1e-5)
+    run = sum((ac.RandomizedResponse(one) for one in epsilons), ac.Composition()) + ac.Gaussian(1.0)
+    whole = ac.epsilon(run, 1e-5, method="tight", tolerance=1e-4)
+    assert whole.lower <= found <= whole.epsilon * 1.002
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count", "step"), [(3.0, 1, 1e-6), (1.5970838426342755, 2, 2e-6), (10.0, 1, None), (2.0, 5, 1e-4)]
+)
+def test_exported_losses_are_above_the_run_next_to_the_largest_one(epsilon, count, step):
+    """By their definition, at 40 digits: a step that is an ulp off moves the millionth loss by as much as delta."""
+    with mp.workdps(40):
+        p = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+        outcomes = [(mp.binomial(count, k), p**k * (1 - p) ** (count - k)) for k in range(count + 1)]
+        for found in grid_losses(count * ac.RandomizedResponse(epsilon), above=True, step=step):
+            assert found.step == (step or 1e-4)
+            places = np.flatnonzero(found.probabilities).tolist()
+            losses = [(found.first + j) * mp.mpf(found.step) for j in places]
+            masses = [mp.mpf(float(found.probabilities[j])) for j in places]
+            for share in (1 - 1e-9, 1 - 1e-7, 1 - 1e-5, 0.99, 0.5, 0.0):
+                at = mp.mpf(epsilon) * count * share
+                above = found.infinite + sum(
+                    mass * (1 - mp.exp(at - loss)) for loss, mass in zip(losses, masses, strict=True) if loss > at
+                )
+                exact = sum(
+                    many * max(one - mp.exp(at) * other, 0)
+                    for (many, one), (_, other) in zip(outcomes, outcomes[::-1], strict=True)
+                )
+                assert above >= exact
 
 
 def outcomes_of_approximate(epsilon, delta, rate):
