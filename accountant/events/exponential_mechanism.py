@@ -21,6 +21,7 @@ from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.two_candidates import Contest, reached_by_two
+from accountant.numerics.exact import times_up
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.special import (
     divergence_from_log_mean,
@@ -141,7 +142,7 @@ class ExponentialMechanism(BoundedRangeLike):
         return self.epsilon
 
     def _group(self, size: int) -> Event:
-        return ExponentialMechanism(size * self.epsilon, self.adjacency)
+        return ExponentialMechanism(times_up(size, self.epsilon), self.adjacency)
 
 
 class NoisyLargest(PricedAsAnother):

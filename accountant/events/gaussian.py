@@ -25,6 +25,7 @@ from accountant.events.event import BatchedEvent, Event
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
 from accountant.events.subsampled_gaussian import subsampled_gaussian_curve, subsampled_gaussian_work
+from accountant.numerics.exact import times_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.mills import INTEGRATED, log_mills_gap, log_mills_gaps
 
@@ -63,7 +64,7 @@ class GaussianLike(BatchedEvent):
 
     def _group(self, size: int) -> Event:
         # Dong, Roth & Su 2022, Thm 2.14: mu-GDP for one is k mu-GDP for k
-        return self._with_mu(size * self._mu())
+        return self._with_mu(times_up(size, self._mu()))
 
     def _with_mu(self, mu: float) -> Event:
         """Gaussian noise of another mu, for the same adjacency."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
 from accountant.events.sampled_groups import SampledGaussianGroup, SampledGeometricGroup
 from accountant.events.screening_groups import ScreeningGroup
+from accountant.numerics.exact import round_down
 
 __all__ = ["Group"]
 
@@ -122,9 +124,10 @@ def price_of_group(event: Event, size: int) -> Event:
 def group_of_all(event: Event, size: int) -> Event | None:
     if event._screening() is not None:
         return screening_group(event, 1.0, size)
-    line = event._line()
+    line = None if isinstance(event, DiscreteLaplace) else event._line()
     if line is not None and line.family == "geometric":
-        return DiscreteLaplace(1 / line.fall, size * int(line.step), adjacency=event.adjacency)
+        scale = round_down(1 / Fraction(line.fall))
+        return DiscreteLaplace(scale, size * int(line.step), adjacency=event.adjacency)
     return event._group(size)
 
 

@@ -20,6 +20,7 @@ from accountant.events.generic_subsampling import generic_subsampled_curve
 from accountant.events.parameters import NoiseScale, Range, Scale
 from accountant.events.registry import register
 from accountant.events.subsampling import SAMPLED_ORDER
+from accountant.numerics.exact import times_up
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.quadrature import gauss_legendre
 
@@ -81,7 +82,7 @@ class Laplace(BatchedEvent):
         return AdditiveNoise("laplace", self.scale)
 
     def _group(self, size: int) -> Event:
-        return Laplace(self.scale, size * self.sensitivity, self.coordinates, self.adjacency)
+        return Laplace(self.scale, times_up(size, self.sensitivity), self.coordinates, self.adjacency)
 
     def _largest_loss(self) -> Fraction:
         (above, below), (scale, unit) = self.sensitivity.as_integer_ratio(), self.scale.as_integer_ratio()

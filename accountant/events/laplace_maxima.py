@@ -23,6 +23,7 @@ from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
 from accountant.events.laplace import Laplace
 from accountant.events.parameters import EpsilonOfNoise
+from accountant.numerics.exact import times_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import gauss_legendre
 
@@ -204,7 +205,7 @@ class LaplaceMaximum(Event):
         return Fraction(self.epsilon)
 
     def _group(self, size: int) -> Event:
-        moved = size * self.epsilon
+        moved = times_up(size, self.epsilon)
         if moved > LARGEST_SHIFT:
             return Laplace(1.0, moved, adjacency=self.adjacency)
         return LaplaceMaximum(moved, self.adjacency)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Literal
 
 from accountant.adjacency import Adjacency
@@ -16,6 +17,7 @@ from accountant.events.priced import PricedAsAnother
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.events.two_candidates import BestLead, Contest
+from accountant.numerics.exact import quotient_up, round_up
 
 __all__ = ["ReportNoisyMax", "SparseVector"]
 
@@ -82,7 +84,7 @@ class ReportNoisyMax(PricedAsAnother):
         return cls(4.0), cls(4.0, "gumbel")
 
     def _price(self) -> Event:
-        epsilon = (1.0 if self.monotone else 2.0) * self.sensitivity / self.scale
+        epsilon = quotient_up(1 if self.monotone else 2, self.sensitivity, self.scale)
         if self.noise == "gumbel":
             return ExponentialMechanism(epsilon, self.adjacency)
         return (PermuteAndFlip if self.noise == "exponential" else LargestOfLaplace)(epsilon, self.adjacency)
@@ -182,11 +184,13 @@ class SparseVector(PricedAsAnother):
                 self.queries,
                 self.adjacency,
             )
-        shift = self.sensitivity / self.threshold_scale
-        kappa = (1.0 if self.monotone else 2.0) * self.tops * self.sensitivity / self.query_scale
+        moves = (1 if self.monotone else 2) * self.tops
         if self.threshold_noise == "gaussian":
+            shift = quotient_up(1, self.sensitivity, self.threshold_scale)
+            kappa = quotient_up(moves, self.sensitivity, self.query_scale)
             return LaplaceComparisons(shift, kappa, self._stream(), self.adjacency)
-        return PureDP(shift + kappa, self.adjacency)
+        scales = 1 / Fraction(self.threshold_scale) + moves / Fraction(self.query_scale)
+        return PureDP(round_up(Fraction(self.sensitivity) * scales), self.adjacency)
 
     def _stream(self) -> Stream:
         """What is asked, in units of the sensitivity."""

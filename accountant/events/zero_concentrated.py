@@ -15,6 +15,7 @@ from accountant.events.event import Event
 from accountant.events.gaussian import GaussianDP
 from accountant.events.parameters import Range
 from accountant.events.registry import register
+from accountant.numerics.exact import SPARE, times_up
 from accountant.numerics.kernel import FloatArray
 
 __all__ = ["ZeroConcentratedDP"]
@@ -56,7 +57,8 @@ class ZeroConcentratedDP(Event):
     def _group(self, size: int) -> Event:
         # Bun & Steinke 2016, Prop. 1.9
         harmonic = math.fsum(1 / i for i in range(1, size + 1)) if self.xi > 0.0 else 0.0
-        return ZeroConcentratedDP(size * size * self.rho, size * harmonic * self.xi, self.adjacency)
+        xi = size * harmonic * self.xi * SPARE
+        return ZeroConcentratedDP(times_up(size * size, self.rho), xi, self.adjacency)
 
     def _certain(self, times: int = 1) -> Event:
         # rho-zCDP may be Gaussian noise, whose curve is a rho (Bun & Steinke 2016, Prop. 1.6)

@@ -6,7 +6,18 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["CURVE_ROUNDING", "FEW", "SPARE", "root_down", "root_up", "round_down", "round_up", "sum_up"]
+__all__ = [
+    "CURVE_ROUNDING",
+    "FEW",
+    "SPARE",
+    "quotient_up",
+    "root_down",
+    "root_up",
+    "round_down",
+    "round_up",
+    "sum_up",
+    "times_up",
+]
 
 FEW = 64
 """Terms up to which a sum is exact; of more, each product and the sum are rounded up by more than they are rounded."""
@@ -29,6 +40,16 @@ def round_up(number: Fraction) -> float:
 def round_down(number: Fraction) -> float:
     """The largest float that is not above a number."""
     return -round_up(-number)
+
+
+def times_up(count: int, number: float) -> float:
+    """The least float that is not below so many times a number."""
+    return round_up(count * Fraction(number))
+
+
+def quotient_up(count: int, above: float, below: float) -> float:
+    """The least float that is not below so many times a quotient."""
+    return round_up(count * Fraction(above) / Fraction(below))
 
 
 def root_up(square: Fraction) -> float:

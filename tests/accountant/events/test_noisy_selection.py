@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.stats import expon, gumbel_r, laplace, norm
 import accountant as ac
 from accountant.events.comparisons import least_of_lines, log_sequences
 from accountant.events.laplace_maxima import LaplaceMaximum
+from accountant.numerics.exact import round_up
 from tests.accountant.events.test_exponential_mechanism import flip
 from tests.cases import audit_after
 
@@ -71,7 +73,8 @@ def test_gumbel_noise_is_the_exponential_mechanism_and_exponential_noise_permute
     for name, kind in zip(("gumbel", "exponential", "laplace"), kinds, strict=True):
         for monotone, factor in ((False, 2.0), (True, 1.0)):
             event = ac.ReportNoisyMax(scale, name, 3.0, monotone)
-            assert event.renyi(orders).tolist() == kind(factor * 3.0 / scale).renyi(orders).tolist()
+            one = kind(round_up(Fraction(factor * 3.0) / Fraction(scale)))
+            assert event.renyi(orders).tolist() == one.renyi(orders).tolist()
             assert event.family is kind(1.0).family
 
 
@@ -439,7 +442,7 @@ def test_a_group_of_records_in_a_tree():
     [
         (lambda: ac.ReportNoisyMax(1.0, "cauchy"), "noise = 'cauchy'; accepted: 'laplace', 'gumbel', 'exponential'"),
         (lambda: ac.ReportNoisyMax(1.0, monotone="yes"), "monotone = 'yes'; accepted: true or false"),
-        (lambda: ac.ReportNoisyMax(1e-9), "epsilon = 1999999999"),
+        (lambda: ac.ReportNoisyMax(1e-9), "epsilon = 2000000000"),
         (lambda: ac.SparseVector(1.0, 1.0, threshold_noise="gumbel"), "accepted: 'laplace', 'gaussian'"),
         (lambda: ac.SparseVector(1.0, 0.0), "query_scale = 0"),
         (lambda: ac.SparseVector(1.0, 1.0, tops=0), "tops = 0"),
@@ -452,3 +455,49 @@ def test_a_group_of_records_in_a_tree():
 def test_bad_parameters(make, message):
     with pytest.raises(ac.ParameterError, match=message):
         make()
+
+
+# --- limits, to the last bit -----------------------------------------------------------------------------
+
+
+def exact_limit(event):
+    """The pure-DP limit in rationals; of groups what it is of one times their size."""
+    if isinstance(event, ac.Group):
+        return event.size * exact_limit(event.event)
+    if isinstance(event, ac.ReportNoisyMax):
+        return (1 if event.monotone else 2) * Fraction(event.sensitivity) / Fraction(event.scale)
+    if isinstance(event, ac.SparseVector):
+        moves = (1 if event.monotone else 2) * event.tops
+        scales = 1 / Fraction(event.threshold_scale) + moves / Fraction(event.query_scale)
+        return Fraction(event.sensitivity) * scales
+    return Fraction(event.sensitivity) / Fraction(event.scale)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+@pytest.mark.parametrize("kind", ["laplace", "gumbel", "exponential", "sparse vector", "noise"])
+def test_limits_are_rounded_up(kind, size):
+    """Parameters that are rounded to nearest would make half of them too small by a last bit."""
+    rng = np.random.default_rng(size)
+    for _ in range(40):
+        scale, other, sensitivity = np.exp(rng.uniform(-1, 5, 3)).tolist()
+        if kind == "sparse vector":
+            event = ac.SparseVector(scale, other, int(rng.integers(1, 5)), sensitivity, bool(rng.integers(2)))
+        elif kind == "noise":
+            event = ac.Laplace(scale, sensitivity)
+        else:
+            event = ac.ReportNoisyMax(scale, kind, sensitivity, bool(rng.integers(2)))
+        event = event if size == 1 else ac.Group(event, size)
+        limit = exact_limit(event)
+        found = ac.epsilon(event, 0.0).epsilon
+        assert limit <= Fraction(found) <= limit * (1 + Fraction(1, 2**50))
+        if Fraction(below := math.nextafter(found, 0.0)) < limit:
+            assert ac.delta(event, below).delta > 0.0
+
+
+def test_odometers_read_no_less_than_the_sum():
+    event = ac.SparseVector(3.1, 7.7, 2, 0.3)
+    odometer = ac.Odometer()
+    odometer.spend(event)
+    odometer.spend(ac.Laplace(9.7), 3)
+    exact = exact_limit(event) + 3 * exact_limit(ac.Laplace(9.7))
+    assert exact <= Fraction(odometer.guarantee(0.0).epsilon) <= exact * (1 + Fraction(1, 2**50))
