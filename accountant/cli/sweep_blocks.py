@@ -92,6 +92,22 @@ def _price_pieces(pieces: deque[Piece], work: Work, workers: int) -> Iterator[tu
         yield from _share_pieces(pieces, work, workers)
 
 
+_given: Work | None = None
+"""What the pieces of a worker are of, which it gets once: what is sent later must be short, as whoever sends to a worker
+that was ended waits for ever when the pipe is full."""
+
+
+def _begin_worker(parent: int, work: Work) -> None:
+    global _given
+    prepare_worker(parent)
+    _given = work
+
+
+def _price_piece(piece: Piece) -> FloatArray:
+    assert _given is not None
+    return _given.price(piece)
+
+
 def _share_pieces(pieces: deque[Piece], work: Work, workers: int) -> Iterator[tuple[int, FloatArray]]:
     """The same by several processes."""
     others = set(multiprocessing.active_children())
@@ -99,14 +115,14 @@ def _share_pieces(pieces: deque[Piece], work: Work, workers: int) -> Iterator[tu
     pool = ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=prepare_worker,
-        initargs=(os.getpid(),),
+        initializer=_begin_worker,
+        initargs=(os.getpid(), work),
     )
     try:
         while pieces or running:
             while pieces and len(running) < 2 * workers:
                 piece = pieces.popleft()
-                running[pool.submit(work.price, piece)] = piece
+                running[pool.submit(_price_piece, piece)] = piece
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 (start, stop), block = running.pop(future), future.result()
                 if start + len(block) < stop:

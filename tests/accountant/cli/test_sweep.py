@@ -1,14 +1,17 @@
 """The sweep command: its table, its refusals, and that nothing is lost when it is killed."""
 
 import csv
+import pickle
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from contextlib import closing
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -415,6 +418,38 @@ def test_workers_end_with_a_sweep_that_is_killed(slow, tmp_path):
         time.sleep(0.02)
     assert not any(map(alive, workers))
     assert kept_blocks(tmp_path / "sweep.csv.partial")
+
+
+class Here:
+    """Runs what is submitted in this process, and keeps how long it was as it was sent."""
+
+    sent: ClassVar[list[int]] = []
+
+    def __init__(self, workers, initializer, initargs, **_):
+        initializer(*pickle.loads(pickle.dumps(initargs)))
+
+    def submit(self, *given):
+        self.sent.append(len(pickle.dumps(given)))
+        call, *arguments = given
+        done = Future()
+        done.set_result(call(*arguments))
+        return done
+
+    def shutdown(self, **_):
+        pass
+
+
+def test_what_is_sent_to_workers_fits_into_a_pipe(slow, tmp_path, monkeypatch):
+    """Whoever sends more than that to a worker that was ended waits for ever."""
+    monkeypatch.setattr(sweep_blocks, "ALONE", 0.0)
+    monkeypatch.setattr(sweep_blocks, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(sweep_blocks, "prepare_worker", lambda parent: None)
+    monkeypatch.setattr(sweep_blocks, "_given", None)
+    Here.sent.clear()
+    values = ",".join(map(str, np.linspace(10.0, 20.0, 200)))
+    assert main([*slow, "--vary", f"sigma={values}", "--jobs", "2"]) == 0
+    assert len(Here.sent) > 1
+    assert max(Here.sent) < 200
 
 
 @pytest.mark.audit
