@@ -175,7 +175,7 @@ class TruncatedPoissonGaussian(PricedAsAnother):
     def _certain(self, times: int = 1) -> Event:
         price = self._price()
         # never cut down; or always full, of vectors opposite to the individual's
-        if isinstance(price, PoissonSubsampled):
+        if price.unsampled is not price:
             return self
         if isinstance(price, DrawnGroup):
             return price._certain(times)
