@@ -93,8 +93,8 @@ def _price_pieces(pieces: deque[Piece], work: Work, workers: int) -> Iterator[tu
 
 
 _given: Work | None = None
-"""What the pieces of a worker are of, which it gets once: what is sent later must be short, as whoever sends to a worker
-that was ended waits for ever when the pipe is full."""
+"""What the pieces of a worker are of. It gets that once, as pieces must be short: whoever sends one to a worker that is
+gone waits for ever when the pipe is full."""
 
 
 def _begin_worker(parent: int, work: Work) -> None:
