@@ -79,9 +79,10 @@ class Contest(NamedTuple):
             return -math.log(2.0)
         if self.other == 1.0:
             return np.log((2 + size) / 4)
-        r = self.other
-        with np.errstate(over="ignore"):
-            return np.log((1 - r * r * np.exp(size * (1 - 1 / r))) / (2 * (1 - r * r)))
+        r, slower = self.other, size * (1 - 1 / self.other)
+        if r > 1.0:  # e^slower may be in no float
+            return slower + np.log((r * r - np.exp(-slower)) / (2 * (r * r - 1)))
+        return np.log((1 - r * r * np.exp(slower)) / (2 * (1 - r * r)))
 
     def excess(self, lead: FloatArray) -> FloatArray:
         """By how much that probability is above 1/2."""

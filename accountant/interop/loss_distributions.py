@@ -156,7 +156,8 @@ def _losses(run: Composition, direction: Direction, places: _Places, above: bool
     heights = values[kept]
     # the slope at a corner changes by q_j = p_j / u_j
     drops, gaps = -np.diff(heights), np.diff(kept) * places.step
-    masses = np.append(start - heights[0], drops / -np.expm1(-gaps)) - np.append(drops / np.expm1(gaps), 0.0)
+    with np.errstate(over="ignore"):  # gaps of 710 nats and more: nothing is left of such a term
+        masses = np.append(start - heights[0], drops / -np.expm1(-gaps)) - np.append(drops / np.expm1(gaps), 0.0)
     probabilities = np.zeros(x.size)
     probabilities[kept] = np.maximum(masses, 0.0)
     return GridLosses(places.step, -places.most, probabilities, float(heights[-1]))

@@ -171,6 +171,28 @@ def test_small_shifts_cost_the_integral_of_the_squared_slope():
     assert ac.ReportNoisyMax(1e50).renyi(2.0) <= 1e-99
 
 
+@pytest.mark.parametrize("other", [1e-3, 0.3, 0.98, 1.02, 3.0, 1e3])
+def test_contests_of_noise_of_two_scales_far_out(other):
+    """The chance that the leader loses is an integral; where one tail is in no float the other is what counts."""
+    with mp.workdps(40):
+        r = mp.mpf(other)
+
+        def loses(lead):
+            return (mp.exp(-lead) - r**2 * mp.exp(-lead / r)) / (2 * (1 - r**2))
+
+        near = mp.quad(
+            lambda x: mp.exp(-abs(x)) / 2 * (mp.exp(-abs(x + 2) / r) / 2 if x > -2 else 1 - mp.exp((x + 2) / r) / 2),
+            [-mp.inf, -2, 0, 1, 10, mp.inf],
+        )
+        assert abs(near / loses(mp.mpf(2)) - 1) < 1e-20
+        leads = np.array([1e-6, 0.5, 30.0, 700.0, 720.0, 5e3])
+        found = Contest("laplace", 1.0, other).log_wins(np.concatenate([-leads, leads]))
+        for lead, behind, ahead in zip(leads, found[:6], found[6:], strict=True):
+            exact = loses(mp.mpf(lead))
+            assert behind == pytest.approx(float(mp.log(exact)), rel=1e-9)
+            assert ahead == pytest.approx(float(mp.log1p(-exact)), rel=1e-9, abs=1e-300)
+
+
 CONTESTS = [  # scores of those that rise and of all others: even teams are the worst of few, for small moves
     ([0.0, 0.0], [0.0, 0.0]),
     ([0.0], [0.0]),
