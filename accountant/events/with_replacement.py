@@ -49,8 +49,8 @@ RARE = -23.0
 SEEN = -70.0
 """Log of the probability above which a number of draws is looked at from below."""
 
-FAR = 1e3
-"""Standard deviations beyond which shifts are not told apart from below."""
+FAR, NEAREST = 1e3, 1e-50
+"""Standard deviations beyond which shifts are not told apart from below, and below which they are none there."""
 
 APART, OFTEN, ALMOST = (1, 2, 4), 0.3, 0.99
 """Numbers of draws up to which the replaced record's are told apart; how much of the probability they must have, and
@@ -340,7 +340,8 @@ class SumOfDraws(PricedAsAnother):
         parts, least = [], 1
         for size, log_probability in draws_by_size(self.sampled.draws, self.sampled.population):
             if log_probability > SEEN:
-                parts.append((min(mu * least, FAR), math.exp(log_probability) * (1 - ROUNDING)))
+                shift = min(mu * least, FAR) if mu * least >= NEAREST else 0.0
+                parts.append((shift, math.exp(log_probability) * (1 - ROUNDING)))
             least = size + 1
         shifts, shares = zip((0.0, 1 - math.fsum(share for _, share in parts)), *parts, strict=True)
         return MixtureOfGaussians(1.0, shifts, shares)

@@ -360,3 +360,15 @@ def test_all_numbers_of_draws_at_once_are_as_each_by_itself(noise, monkeypatch):
     monkeypatch.setattr(mills, "_log_density", lambda x, known=mills._log_density: calls.append(x.size) or known(x))
     sampled._log_profile(at[:3])
     assert len(calls) <= 30
+
+
+@pytest.mark.parametrize("sigma", [1e8, 1e49, 1e50])
+def test_noise_that_hides_all_has_a_price(sigma):
+    """From below the shift is too small to be a parameter."""
+    event = ac.SampledWithReplacement(ac.Gaussian(sigma, adjacency=ac.Adjacency.REPLACE), 1, 2)
+    for run in (event, 10 * event):
+        assert ac.epsilon(run, 1e-5).epsilon == 0.0
+        found = ac.delta(run, 0.1)
+        assert found.lower == 0.0
+        assert found.delta < 1e-300
+    assert 0.0 < float(event.renyi(2.0)) < 1e-15
