@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from accountant.events.discrete_pair import DiscretePair, Outcomes
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["FromBelow", "costs_less", "pair_from_below"]
+__all__ = ["FromBelow", "costs_less", "costs_nothing", "pair_from_below"]
 
 
 class FromBelow(Event):
@@ -35,6 +36,12 @@ class FromBelow(Event):
 def costs_less(event: Event) -> bool:
     """Whether what the event is priced as is a bound from above, which no data may reach."""
     return event._certain(2) is not event
+
+
+@lru_cache(maxsize=8192)
+def costs_nothing(event: Event) -> bool:
+    """Whether it tells nothing: asked of the same events at every tolerance and point."""
+    return event._largest_loss() == 0.0
 
 
 def pair_from_below(likely: FloatArray, other: FloatArray, rounding: float, direction: Direction) -> DiscretePair:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Literal
 
 from accountant.adjacency import Direction
 from accountant.errors import OutOfPatience, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.from_below import costs_nothing
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import foresee, share_patience
 from accountant.renyi.route import best_orders_at, renyi_epsilon
@@ -370,17 +371,11 @@ def _one_delta(epsilon: float, least: float, answers: Answers | BothSides) -> In
     return found
 
 
-@lru_cache(maxsize=8192)
-def _tells(event: Event) -> bool:
-    """Whether a release costs anything: asked of the same ones at every tolerance and point."""
-    return event._largest_loss() > 0.0
-
-
 def answers_of(run: Composition, end: float, tolerance: float, least: float = 0.0) -> Answers:
     """How to price a run that has no closed form; deltas below `least` may be as wide as that one's tolerance."""
     families, singles = sort_events(run)
     if families:
-        families, singles = ([each for each in kinds if _tells(each[0])] for kinds in (families, singles))
+        families, singles = ([each for each in kinds if not costs_nothing(each[0])] for kinds in (families, singles))
 
     def smallest_delta(epsilons: Sequence[float]) -> float:
         """Where a game that serves all epsilons is to be tight; a tenth of the Rényi bound was found to do."""

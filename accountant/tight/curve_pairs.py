@@ -19,6 +19,7 @@ from accountant.errors import ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.finite_pairs import FinitePair
+from accountant.events.from_below import costs_nothing
 from accountant.events.gaussian import GaussianLike
 from accountant.events.profile_points import pair_of_points
 from accountant.events.sticks import Sticks, both_sticks
@@ -200,7 +201,7 @@ def gather_curves(run: Composition) -> Composition:
     for event, count in run:
         gathered = event._given_finite() is None and lacks_profile(event) is not None
         (known if gathered else rest).append((event, count))
-    if not known or not any(event._largest_loss() > 0.0 for event, _ in rest):
+    if not known or not any(not costs_nothing(event) for event, _ in rest):
         return run
-    known = [(event, count) for event, count in known if event._largest_loss() > 0.0]
+    known = [(event, count) for event, count in known if not costs_nothing(event)]
     return Composition([*rest, (KnownByCurve(tuple(known)), 1)] if known else rest)

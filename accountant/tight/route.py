@@ -12,7 +12,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import NoGuarantee, ProfileUnavailable, ToleranceUnreachable
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.events.from_below import FromBelow
+from accountant.events.from_below import FromBelow, costs_nothing
 from accountant.guarantee import Guarantee, interval_of
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
@@ -83,7 +83,7 @@ class TightRun:
             on_grids = partial(answers_of, self.run, self._end, self.tolerance, least)
             return answers_of_few(self.run, self.tolerance, on_grids) or on_grids()
         families, singles = sort_events(self.run)
-        families = [each for each in families if each[0]._largest_loss() > 0.0]
+        families = [each for each in families if not costs_nothing(each[0])]
         self._log_finite, self._end = 0.0, math.inf
         return OneSided(singles, log_finite, self.tolerance, families)
 
@@ -145,7 +145,7 @@ class TightRun:
             return Interval(0.0, 0.0)
         if len(kept) < len(self.run.entries):
             rest, known = TightRun(Composition(kept), self.tolerance), {event for event, _ in kept}
-            if all(event in known or event._largest_loss() == 0.0 for event in self.run.entries):
+            if all(event in known or costs_nothing(event) for event in self.run.entries):
                 return interval_of(rest.epsilon(left))
             return beside_left_out(rest.run, left, lambda delta: interval_of(rest.epsilon(delta)))
         try:

@@ -21,6 +21,7 @@ from accountant.adjacency import DIRECTIONS, Direction
 from accountant.errors import ParameterError, ToleranceUnreachable, count_of, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
+from accountant.events.from_below import costs_nothing
 from accountant.numerics.decimals import format_up
 from accountant.patience import followed_by, spend
 from accountant.tight.cover_kernels import STEP_ROUNDING
@@ -222,7 +223,7 @@ def _between(above: PlayedGame, below: PlayedGame) -> Values:
 
 def _told(run: Composition) -> Composition:
     """Without what costs nothing."""
-    return Composition((event, count) for event, count in run if event._largest_loss() > 0.0)
+    return Composition((event, count) for event, count in run if not costs_nothing(event))
 
 
 def _say_game(setup: Setup, widths: list[float]) -> str:
@@ -297,7 +298,7 @@ def largest_pair(event: Event, direction: Direction, order: float) -> Pairs:
 
 def is_played(event: Event) -> bool:
     """Whether `solve_game` takes it."""
-    return event._choices() is not None or event._largest_loss() == 0.0
+    return event._choices() is not None or costs_nothing(event)
 
 
 def _solve(
