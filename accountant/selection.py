@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ from accountant.events.priced import PricedAlone
 from accountant.events.registry import register
 from accountant.events.tries import Geometric, Poisson, Tries
 from accountant.guarantee import Guarantee
+from accountant.numerics.exact import round_down
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import OPERATIONS_PER_SECOND, count_done, grant, share_patience, spend, spend_apart
 from accountant.price import epsilon as price
@@ -155,7 +157,7 @@ class Selection(PricedAlone):
         return price(self, delta)
 
     def _alone(self, delta: float) -> Guarantee | None:
-        inner = delta / max(self.tries.mean, 1.0) * (1 - ROUNDING)
+        inner = round_down(Fraction(delta) / Fraction(max(self.tries.mean, 1.0)) * Fraction(1 - ROUNDING))
         if inner == 0.0:
             return None
         with share_patience(SHARE):

@@ -17,6 +17,7 @@ from accountant.events.event import Event
 from accountant.events.shuffled_prices import delta_of_round, epsilon_of_round, epsilon_where
 from accountant.events.shuffled_rounds import log_round_delta
 from accountant.numerics.decimals import format_down, format_up
+from accountant.numerics.exact import SPARE
 from accountant.numerics.roots import LEAST, bisect
 from accountant.patience import PATIENCE, allow_work, check_patience
 
@@ -165,7 +166,7 @@ def closed_form(end: float, users: int, delta: float) -> float:
     _closed_form_room(end, users, delta)
     growth = math.exp(end)
     spread = 8 * math.sqrt(growth * math.log(4 / delta) / users) + 8 * growth / users
-    return min(math.log1p(math.tanh(end / 2) * spread), end)
+    return min(math.log1p(math.tanh(end / 2) * spread) * SPARE, end)
 
 
 def _closed_form_room(end: float, users: int, delta: float) -> float:

@@ -20,7 +20,7 @@ from accountant.events.joint_pairs import JointSketch, joint_pair
 from accountant.events.randomized_response import PureDP
 from accountant.events.subsampled_gaussian import subsampled_gaussian_curves
 from accountant.events.subsampling import refuse_subsampling
-from accountant.numerics.exact import SPARE
+from accountant.numerics.exact import SPARE, round_up
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.special import log_mixture_ratio
 
@@ -99,8 +99,11 @@ class PoissonSubsampled(Event):
         own = self.event._largest_loss()
         if own == math.inf:
             return math.inf
-        # of a loss that is no function of the event but a rational number only a few operations are rounded
-        return float(self.renyi(math.inf)) * SPARE if isinstance(own, Fraction) else super()._largest_loss()
+        if not isinstance(own, Fraction):
+            return super()._largest_loss()
+        # of a loss that is a rational number only a few operations are rounded; the curve's is of rounded parameters
+        mixed = float(log_mixture_ratio(self.rate, np.array([round_up(own)]))[0])
+        return max(mixed, float(self.renyi(math.inf))) * SPARE
 
     def caveats(self) -> tuple[str, ...]:
         return self.event.caveats()

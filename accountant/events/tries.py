@@ -21,6 +21,9 @@ __all__ = ["Geometric", "NegativeBinomial", "Poisson", "Tries", "tries_from_tabl
 
 LARGEST_MEAN = 1e12
 
+LEAST_SHAPE = 1e-290
+"""Shapes below it have the mean of shape 0, to a share of 1e-287."""
+
 
 class Tries(ABC):
     """A distribution of the number of tries.
@@ -135,7 +138,8 @@ class NegativeBinomial(Tries):
         missed = -math.expm1(log_g)
         if missed == 0.0:
             return 1.0
-        lost = -math.expm1(self.shape * log_g) / self.shape if self.shape > 0.0 else -log_g
+        # the product of a shape next to nothing has no digits, and is no other than that of 0
+        lost = -math.expm1(self.shape * log_g) / self.shape if self.shape > LEAST_SHAPE else -log_g
         return missed / lost * math.exp(min(-log_g, 700.0))
 
     def log_slope(self, missed: FloatArray) -> FloatArray:

@@ -88,7 +88,7 @@ def _gaussian(dp_event: Any, square: float, moved: float) -> Any:
     if square == 0.0:
         return dp_event.NoOpDpEvent()
     noise = moved / math.sqrt(square)
-    while (moved / noise) ** 2 < square:
+    while Fraction(moved) ** 2 < Fraction(square) * Fraction(noise) ** 2:
         noise = math.nextafter(noise, 0.0)
     return dp_event.GaussianDpEvent(noise)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.from_below import FromBelow, costs_nothing
 from accountant.guarantee import Guarantee, interval_of
+from accountant.numerics.exact import round_down, round_up
 from accountant.numerics.roots import LEAST, Interval
 from accountant.patience import fits
 from accountant.tight.answers import Answers, sort_events
@@ -42,6 +44,9 @@ __all__ = ["TightRun", "certify", "single_release_epsilon"]
 
 SMALL = 1e-12
 """Deltas below which an epsilon may be as good as the pure-DP limit."""
+
+EXP_ERROR = 2.0**-51
+"""More than the relative error of an exponential."""
 
 
 class TightRun:
@@ -246,8 +251,10 @@ class TightRun:
         """Delta with the probability of infinite losses, from that of the finite ones."""
         if self._log_finite == 0.0:
             return finite
-        (below, above), kept = bounds_on_lost(self._log_finite, self._lost), math.exp(self._log_finite)
-        return Interval(below + kept * finite.lower, min(above + kept * finite.upper, 1.0))
+        below, above = map(Fraction, bounds_on_lost(self._log_finite, self._lost))
+        least, most = (Fraction(math.exp(self._log_finite) * share) for share in (1 - EXP_ERROR, 1 + EXP_ERROR))
+        lower, upper = below + least * Fraction(finite.lower), above + most * Fraction(finite.upper)
+        return Interval(round_down(lower), min(round_up(upper), 1.0))
 
     @property
     def source(self) -> str:

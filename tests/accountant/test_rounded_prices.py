@@ -1,7 +1,9 @@
 """No price is short, not by a rounding: near its largest loss delta falls by all its size within a few ulps."""
 
+import math
 import random
 from collections import defaultdict
+from fractions import Fraction
 
 import mpmath as mp
 import pytest
@@ -97,3 +99,40 @@ def test_the_limit_of_a_curve_is_not_below_the_largest_loss():
         with mp.workdps(DIGITS):
             true = max(abs(mp.log(a / b)) for pair in screening_pairs(event) for a, b in pair)
             assert true <= ac.epsilon(event, 0.0).epsilon <= true * (1 + mp.mpf("3e-12"))
+
+
+@pytest.mark.parametrize("kind", ["laplace", "discrete laplace", "bits", "trees"])
+def test_the_limit_of_a_sample_is_rounded_up(kind):
+    """Of losses that are quotients and products, which the curve gets rounded: far losses, and rates as small."""
+    rng = random.Random(kind)
+    for _ in range(60):
+        scale, count = rng.uniform(0.5, 3.0), rng.randint(2, 9)
+        with mp.workdps(DIGITS):
+            if kind == "laplace":
+                sensitivity = rng.uniform(0.5, 4.0)
+                event, loss = ac.Laplace(scale, sensitivity, count), count * mp.mpf(sensitivity) / mp.mpf(scale)
+            elif kind == "discrete laplace":
+                event, loss = ac.DiscreteLaplace(scale, count), count / mp.mpf(scale)
+            elif kind == "bits":
+                event, loss = ac.RandomizedResponse(scale, count), count * mp.mpf(scale)
+            else:
+                event = ac.TreeAggregation(scale, 2**count, "laplace")
+                loss = (count + 1) / mp.mpf(scale)
+            rate = math.exp(-float(loss) + rng.uniform(-4, 2))
+            rate = min(max(rate, 1e-14), 0.9)
+            exact = mp.log1p(rate * mp.expm1(loss))
+            found = ac.epsilon(ac.PoissonSubsampled(event, rate), 0.0).epsilon
+            assert exact <= mp.mpf(found) <= exact * (1 + mp.mpf(2) ** -48)
+
+
+def test_deltas_with_infinite_losses_are_rounded_outward():
+    """Beyond all finite losses delta is 1 - (1 - d)(1 - d'), a rational number."""
+    rng = random.Random(0)
+    for _ in range(200):
+        first, second = rng.uniform(1e-6, 0.3), 10.0 ** rng.uniform(-12, -1)
+        run = ac.ApproximateDP(0.7, first) + ac.ApproximateDP(1.1, second) + ac.PureDP(0.3)
+        exact = 1 - (1 - Fraction(first)) * (1 - Fraction(second))
+        beyond, inside = ac.delta(run, 2.2), ac.delta(run, 1.9)
+        assert Fraction(beyond.lower) <= exact <= Fraction(beyond.delta)
+        assert beyond.delta <= float(exact) * (1 + 1e-14)
+        assert Fraction(inside.delta) > exact

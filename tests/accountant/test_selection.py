@@ -475,3 +475,14 @@ def test_a_calibration_grants_all_its_prices_as_much(method):
 
     sigma = ac.calibrate(make, epsilon=1.0, delta=1e-6, method=method)
     assert 0.98 < ac.epsilon(make(sigma), 1e-6).epsilon <= 1.0
+
+
+def test_a_shape_next_to_nothing_is_that_of_0():
+    """Where shape * log g has no digits left g came out too large, and the price too small."""
+    for mean in (1.05, 1.3, 40.0):
+        whole = ac.NegativeBinomial(mean, 0.0)
+        price = ac.epsilon(ac.Selection(ac.PureDP(1.0), whole), 0.0).epsilon
+        for shape in (5e-324, 3e-323, 1e-310, 1e-291, 1e-289, 1e-100):
+            tries = ac.NegativeBinomial(mean, shape)
+            assert tries.log_g == pytest.approx(whole.log_g, rel=1e-12)
+            assert ac.epsilon(ac.Selection(ac.PureDP(1.0), tries), 0.0).epsilon == pytest.approx(price, rel=1e-12)
