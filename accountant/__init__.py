@@ -75,7 +75,7 @@ from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.tries import Geometric, NegativeBinomial, Poisson
 from accountant.events.with_replacement import SampledWithReplacement
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
-from accountant.guarantee import Guarantee
+from accountant.guarantee import Guarantee, format_up
 from accountant.price import delta, epsilon
 from accountant.rates import epsilons_by_group
 from accountant.renyi.conversion import Conversion
@@ -196,6 +196,7 @@ __all__ = [
     "epsilon",
     "epsilons_by_group",
     "files",
+    "format_up",
     "gaussian_dp",
     "load_plan",
     "local_epsilon_for",

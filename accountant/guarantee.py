@@ -10,7 +10,7 @@ from typing import Any
 
 from accountant.adjacency import Adjacency, as_adjacency
 from accountant.errors import AdjacencyMismatch, DataDependentError, ParameterError, real, shorten
-from accountant.numerics.decimals import format_down, format_up
+from accountant.numerics.decimals import format_down, format_exact, format_up
 from accountant.numerics.roots import Interval
 
 __all__ = ["BETWEEN_BOUNDS", "Guarantee", "format_down", "format_up", "html_table", "interval_of"]
@@ -195,7 +195,9 @@ class Guarantee:
     def heading(self, asked: str = "epsilon") -> str:
         """What is quoted, in a line: both upper ends, and by which route; beside it the lower end of what was asked."""
         low = "" if self.lower is None else f"; {asked} is at least {format_down(self.lower)}"
-        text = f"epsilon = {format_up(self.epsilon)} at delta = {format_up(self.delta)} ({self.method}{low})"
+        # what was given is not rounded: the lower end holds there
+        ends = {name: format_up if name == asked else format_exact for name in ("epsilon", "delta")}
+        text = f"epsilon = {ends['epsilon'](self.epsilon)} at delta = {ends['delta'](self.delta)} ({self.method}{low})"
         return text + "".join(f" [{caution}]" for caution in self._cautions())
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from accountant.guarantee import format_down, format_up
+from accountant.numerics.decimals import format_exact
 
 if TYPE_CHECKING:
     import argparse
@@ -60,9 +61,11 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "count": lambda value: f"{value:,}",
     "share": lambda value: f"{value:.1%}",
     "number": lambda value: f"{value:.6g}",
+    "exact": format_exact,
     "value": lambda value: _show_any(value),
 }
-"""What a column holds, and how people see it: upper bounds are rounded up, lower bounds down."""
+"""What a column holds, and how people see it: upper bounds are rounded up, lower bounds down, and what bounds are given
+for ("exact") not at all."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Column:
     Attributes
     ----------
     title : str
-    kind : {"text", "up", "down", "count", "share", "number", "value"}
+    kind : {"text", "up", "down", "count", "share", "number", "exact", "value"}
         How its values are written; text stands on the left, numbers on the right, a mixture ("value") too.
     wrap : bool
         Whether a terminal may break its lines.

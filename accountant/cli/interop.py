@@ -116,7 +116,7 @@ def _reprice(yaml: Any, options: argparse.Namespace) -> int:
     (one,) = found
     table = Table(
         title=one.name,
-        columns=[Column("rho", "number"), Column("delta", "up"), Column("stated", "number"), Column("epsilon", "up")],
+        columns=[Column("rho", "exact"), Column("delta", "up"), Column("stated", "number"), Column("epsilon", "up")],
         rows=[[one.rho, one.delta, one.stated, one.price.epsilon]],
         heading=f"epsilon = {format_up(one.price.epsilon)} at delta = {format_up(one.delta)}",
         notes=["Of all that is rho-zCDP; the mechanism itself may cost less."],

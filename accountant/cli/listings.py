@@ -85,7 +85,7 @@ def _run_plans(options: argparse.Namespace) -> int:
         "Built-in plans: epsilon at most, and by the conversions of the Rényi route",
         [
             Column("plan", wrap=False),
-            Column("delta", "number", wrap=False),
+            Column("delta", "exact", wrap=False),
             Column("epsilon", "up", wrap=False),
             Column("at least", "down", wrap=False),
             Column("route", wrap=False),

@@ -78,7 +78,7 @@ def _run_curve(options: argparse.Namespace) -> int:
     values = {name: column.tolist() for name, column in columns.items()}
     table = Table(
         title=f"{plan.name}: delta by epsilon ({found.method})",
-        columns=[Column("epsilon", "number"), Column("delta", "up"), Column("at least", "down")],
+        columns=[Column("epsilon", "exact"), Column("delta", "up"), Column("at least", "down")],
         rows=list(zip(*values.values(), strict=True)),
         notes=cautions(plan.composition),
     )

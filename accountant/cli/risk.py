@@ -89,7 +89,7 @@ def _read_rates(text: str) -> list[float]:
 def _table_of(plan: Plan, risk: Risk) -> Table:
     rates, precisions = risk.true_positive_rates, risk.precisions
     columns = [
-        Column("false-positive rate", "number"),
+        Column("false-positive rate", "exact"),
         Column("true-positive rate at most", "up"),
         Column("and at least", "down"),
         Column(f"precision at most, base rate {risk.base_rate:g}", "up"),

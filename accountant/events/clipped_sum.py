@@ -13,6 +13,7 @@ from accountant.events.gaussian import GaussianLike
 from accountant.events.parameters import NoiseScale, Scale
 from accountant.events.registry import register
 from accountant.events.subsampled_gaussian import subsampled_gaussian_curve
+from accountant.numerics.decimals import format_down
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.mills import log_mills_gap
 from accountant.numerics.quadrature import INTEGRAL, log_integral
@@ -66,7 +67,7 @@ class ClippedSum(GaussianLike):
         return AdditiveNoise("gaussian", self.sigma)
 
     def caveats(self) -> tuple[str, ...]:
-        return (f"every record's vector is clipped to norm {self.clip:g} before it is added",)
+        return (f"every record's vector is clipped to norm {format_down(self.clip)} before it is added",)
 
     def _mu(self) -> float:
         return (2.0 if self._replaces else 1.0) * self.clip / self.sigma

@@ -23,6 +23,7 @@ from accountant.events.priced import PricedAsAnother
 from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.zero_concentrated import ZeroConcentratedDP
+from accountant.numerics.decimals import format_down
 from accountant.numerics.roots import Interval
 
 __all__ = ["BandedCycle", "MatrixMechanism"]
@@ -166,7 +167,7 @@ class MatrixMechanism(Bracketed):
         lower, upper = self.sensitivity
         loose = (f"the sensitivity is an upper bound, {lower:g} of {upper:g} is reached",)
         return (
-            f"every record's vector is clipped to norm {self.clip:g} before it is added",
+            f"every record's vector is clipped to norm {format_down(self.clip)} before it is added",
             f"nobody's record takes part more than {times} in {self.steps} steps{apart}",
             *(loose if self.between_bounds else ()),
         )
@@ -268,9 +269,10 @@ class BandedCycle(Bracketed):
 
     def caveats(self) -> tuple[str, ...]:
         return (
-            f"every record's vector is clipped to norm {self.clip:g} before it is added",
+            f"every record's vector is clipped to norm {format_down(self.clip)} before it is added",
             f"every record is in one of {self.groups} groups, assigned without looking at other records",
-            f"a record joins every {self.groups}-th step at rate {self.rate:g} by itself, and who joined stays secret",
+            f"a record joins every {self.groups}-th step at rate {format_down(self.rate)} by itself, and who joined "
+            "stays secret",
         )
 
     def _distance(self) -> Interval:

@@ -21,6 +21,7 @@ from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.truncated_cells import Crowd, SplitBatch, SwappedInPlace
 from accountant.events.truncated_readings import Truncation, batch_seen
+from accountant.numerics.decimals import format_down
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.scipy_special import betainc, betaincc
 from accountant.numerics.special import log_binomial_pmf
@@ -164,9 +165,9 @@ class TruncatedPoissonGaussian(PricedAsAnother):
 
     def caveats(self) -> tuple[str, ...]:
         return (
-            f"every record's vector is clipped to norm {self.clip:g} before it is added",
+            f"every record's vector is clipped to norm {format_down(self.clip)} before it is added",
             f"the data set that holds the individual has {self.population} records, which is public",
-            f"every record joins at rate {self.rate:g} by itself, and who joined stays secret",
+            f"every record joins at rate {format_down(self.rate)} by itself, and who joined stays secret",
         )
 
     def _price(self) -> Event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["format_down", "format_up", "format_up_short"]
+__all__ = ["format_down", "format_exact", "format_up", "format_up_short"]
 
 
 def format_up(value: float, digits: int = 6) -> str:
@@ -19,6 +19,12 @@ def format_down(value: float, digits: int = 6) -> str:
     from decimal import ROUND_FLOOR
 
     return _round(value, digits, ROUND_FLOOR)
+
+
+def format_exact(value: float) -> str:
+    """`value` as it is: to six significant digits, or to as many as tell it from every other float."""
+    short = f"{value:.6g}"
+    return short if float(short) == value else repr(float(value))
 
 
 def format_up_short(value: float) -> str:

@@ -201,7 +201,7 @@ def summarise(found: Proposal, options: argparse.Namespace, delta: float) -> dic
 def propose_command(best: Forecast, options: argparse.Namespace) -> str:
     """The command that runs a setting; data and output are left to the user."""
     given, delta = best.parameters, best.delta
-    target = f"--epsilon {options.epsilon:g} --delta {delta:g} --records {options.records}"
+    target = f"--epsilon {options.epsilon!r} --delta {delta!r} --records {options.records}"
     if best.mechanism == "ind-knn":
         share = best.queries / (2 * given["budget"] * given["count_sigma"] ** 2)
         chosen = f"--queries {best.queries} --kernel {given['kernel']} --threshold {given['threshold']:.6g}"

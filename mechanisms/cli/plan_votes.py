@@ -137,7 +137,7 @@ def _noise(each: Forecast) -> float:
 def _propose(best: Forecast) -> str:
     """The command that runs a setting; data and output are left to the user."""
     given = best.parameters
-    command = f"mechanisms label {best.mechanism} --epsilon {best.epsilon:.6g} --delta {best.delta:g}"
+    command = f"mechanisms label {best.mechanism} --epsilon {best.epsilon!r} --delta {best.delta!r}"
     command += f" --teachers {given['n_teachers']} --queries {best.queries}"
     if "screening_sigma" in given:
         ratio = given["screening_sigma"] / _noise(best)

@@ -228,10 +228,10 @@ def make_table(title: str) -> Table:
 def show_prices(table: Table, summary: dict[str, Any]) -> None:
     """Add rows with the prices of earlier releases into the same file, and with the file."""
     if summary["earlier"]:
-        prices = [f"({each['epsilon']:.6g}, {each['delta']:g})" for each in summary["earlier"]]
+        prices = [f"({ac.format_up(each['epsilon'])}, {ac.format_up(each['delta'])})" for each in summary["earlier"]]
         table.add_row("released before", ", ".join(prices))
         total = summary["total"]
-        table.add_row("all together", f"({total['epsilon']:.6g}, {total['delta']:g})-DP")
+        table.add_row("all together", f"({ac.format_up(total['epsilon'])}, {ac.format_up(total['delta'])})-DP")
     if summary["out"]:
         table.add_row("results", summary["out"])
 

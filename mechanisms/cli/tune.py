@@ -174,8 +174,9 @@ def _run_tune(options: argparse.Namespace) -> int:
         price = price_selections(file.charges * tuner.selection, options.delta)
         total = price_selections(file.composition + file.charges * tuner.selection, options.delta)
     if options.epsilon is not None and total.epsilon > options.epsilon:
-        accepted = f"--epsilon {total.epsilon:.6g} or more, fewer tries, or more noise"
-        raise OptionError(f"--epsilon {options.epsilon:g}: the price is {total.epsilon:.6g}; accepted: {accepted}")
+        price_up = ac.format_up(total.epsilon)
+        accepted = f"--epsilon {price_up} or more, fewer tries, or more noise"
+        raise OptionError(f"--epsilon {options.epsilon:g}: the price is {price_up}; accepted: {accepted}")
     warn_of_delta(options.delta, data.nominal)
     summary = _summarise(options, data, tuner, price, about)
     summary |= {"charges": file.charges, "earlier": file.earlier}
@@ -265,7 +266,7 @@ def _print(summary: dict[str, Any], data: CommandData, price: str, file: TuningF
         ("settings", f"{len(summary['grid'])}, each try draws one at random"),
         ("tries", f"{tries['distribution']}, {drawn}; how many there are stays secret"),
         ("noise of the score", f"{summary['score_sigma']:.4g} validation records"),
-        ("the dearest try alone", f"({one['epsilon']:.6g}, {one['delta']:g})-DP"),
+        ("the dearest try alone", f"({ac.format_up(one['epsilon'])}, {ac.format_up(one['delta'])})-DP"),
         ("charged before", f"{file.killed} killed runs of this tuning" if file.killed and not file.finished else ""),
         ("price of the tuning", price),
     ]

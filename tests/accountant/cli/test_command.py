@@ -466,6 +466,24 @@ def test_a_plan_with_an_event_that_returns_no_curve_is_one_line(run, plan_file):
     assert "see 'accountant verify MODULE:NAME'" in err
 
 
+def test_bounds_hold_at_the_numbers_that_are_shown_beside_them(run, plan_file):
+    """An epsilon of a curve that is rounded down has a larger delta than the one beside it."""
+    plan = plan_file("delta = 1e-5\n[[release]]\nevent = 'gaussian'\nsigma = 1.0\n")
+    status, out, _ = run("curve", plan, "--epsilons", "0:20:7", "--csv")
+    given = [float(line.split(",")[0]) for line in out.splitlines()[1:]]
+    status, out, _ = run("curve", plan, "--epsilons", "0:20:7", "--markdown")
+    assert status == 0
+    rows = [[float(cell) for cell in line.strip("|").split("|")] for line in out.splitlines() if "e-" in line]
+    assert len(rows) > 3
+    for epsilon, upper, lower in rows:
+        assert epsilon in given
+        exact = float(ac.GaussianDP(1.0).profile(epsilon).worst)
+        assert lower <= exact * (1 + 1e-9)
+        assert exact * (1 - 1e-9) <= upper
+    status, out, _ = run("delta", plan, "--epsilon", "13.33333333333")
+    assert "epsilon = 13.33333333333 at delta = " in out
+
+
 # --- mistakes ------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.errors import ToleranceUnreachable
-from accountant.numerics.decimals import format_down, format_up
+from accountant.numerics.decimals import format_down, format_exact, format_up
 
 ENDS = st.floats(1e-300, 1e300)
 
@@ -52,3 +52,9 @@ def test_a_delta_that_is_named_as_too_small_is():
         ac.epsilon(ac.ApproximateDP(1.0, 1.2345678e-4), 1e-6)
     named = float(str(refused.value).partition("above ")[2].partition(",")[0])
     assert ac.epsilon(ac.ApproximateDP(1.0, 1.2345678e-4), named).epsilon <= 1.0
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-5, 20.0, 13.333333333333334, 1 / 3, 1e300, 5e-324, 123456.0, 1234567.0])
+def test_what_is_given_is_not_rounded(value):
+    assert float(format_exact(value)) == value
+    assert len(format_exact(1e-5)) == 5
