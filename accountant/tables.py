@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from accountant.guarantee import format_down, format_up
-from accountant.numerics.decimals import format_exact
+from accountant.numerics.decimals import format_down, format_exact, format_up
 
 if TYPE_CHECKING:
     import argparse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -31,7 +32,10 @@ CURVE_ROUNDING = 1e-12
 
 def round_up(number: Fraction) -> float:
     """The least float that is not below a number."""
-    nearest = number.numerator / number.denominator  # correctly rounded
+    try:
+        nearest = number.numerator / number.denominator  # correctly rounded
+    except OverflowError:
+        return math.inf if number > 0 else -sys.float_info.max
     above, below = nearest.as_integer_ratio()
     enough = above * number.denominator >= number.numerator * below
     return nearest if enough else math.nextafter(nearest, math.inf)

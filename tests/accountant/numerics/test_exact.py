@@ -2,11 +2,13 @@
 
 import math
 import random
+import sys
 from fractions import Fraction
 
 import pytest
 
-from accountant.numerics.exact import FEW, root_down, root_up, round_up, sum_up
+import accountant as ac
+from accountant.numerics.exact import FEW, root_down, root_up, round_down, round_up, sum_up
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -42,3 +44,12 @@ def test_sums_are_never_too_small(size):
 
 def test_nothing_costs_nothing():
     assert sum_up([]) == sum_up([(0.0, 5), (Fraction(0), 3)]) == 0.0
+
+
+def test_what_is_in_no_float_is_rounded_to_the_next_one():
+    """Groups of nearly nothing were an OverflowError: the inverse of their epsilon is in no float."""
+    huge, largest = Fraction(10) ** 400, sys.float_info.max
+    assert (round_up(huge), round_down(huge)) == (math.inf, largest)
+    assert (round_up(-huge), round_down(-huge)) == (-largest, -math.inf)
+    with pytest.raises(ac.ParameterError, match=r"scale = .* is out of range"):
+        ac.Group(ac.PureDP(5e-324), 3)
