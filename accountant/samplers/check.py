@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.errors import ParameterError, integer, real, shorten
-from accountant.samplers.counts import by_window, first_together, neighbours, together
+from accountant.samplers.counts import by_window, first_together, most_alike, neighbours, together
 from accountant.samplers.record_rates import rates_per_record, test_rates
 from accountant.samplers.stream import Stream
 from accountant.samplers.tails import SamplerTest, binomial_tails, chernoff, exact, impossible, thirds
@@ -136,6 +136,9 @@ def _read_declaration(text: object) -> tuple[str, list[Any]]:
     return kind, [integer("number", number, 1, 10**12) for number in numbers]
 
 
+ALIKE = "records in the two most alike steps of two epochs"
+
+
 # --- samplers -------------------------------------------------------------------------------------------------
 
 
@@ -207,6 +210,9 @@ def _test_shuffled(seen: Stream, batch: int) -> list[SamplerTest]:
     both, pairs = first_together(seen, epoch)
     if pairs and int(seen.sizes[::epoch].max()) <= batch:
         tests.append(chernoff("records in two first batches", both, pairs * batch, batch / seen.records))
+    if int(seen.sizes.max()) <= batch:
+        # hypergeometric overlaps, no more spread than binomial ones (Hoeffding 1963), and least likely of full batches
+        tests += _overlap(seen, epoch, lambda most: chernoff(ALIKE, most, batch, batch / seen.records))
     return tests
 
 
@@ -231,10 +237,20 @@ def _test_allocation(seen: Stream, length: int, selected: int = 1) -> list[Sampl
     both, pairs = first_together(seen, length)
     if pairs:
         tests.append(exact("records in two first steps", both, pairs * seen.records, rate * rate))
+    tests += _overlap(seen, length, lambda most: exact(ALIKE, most, seen.records, rate * rate))
     sizes = np.bincount(seen.steps[inside], minlength=whole * length)
     if whole:
         tests.append(_largest("size of a batch", sizes, seen.records, rate))
     return tests
+
+
+def _overlap(seen: Stream, length: int, test: Callable[[int], SamplerTest]) -> list[SamplerTest]:
+    """Of the two steps of two epochs that have the most records in common: the sum of the chances of all."""
+    most, pairs = most_alike(seen, length)
+    if not pairs:
+        return []
+    one = test(most)
+    return [replace(one, p=min(1.0, pairs * one.p) if most > one.expected else 1.0)]
 
 
 def _extremes(name: str, seen: Stream, trials: int, share: float) -> SamplerTest:

@@ -6,7 +6,7 @@ import numpy as np
 
 from accountant.samplers.stream import Stream
 
-__all__ = ["by_window", "first_together", "neighbours", "together"]
+__all__ = ["by_window", "first_together", "most_alike", "neighbours", "together"]
 
 
 def together(seen: Stream, lag: int) -> tuple[int, int]:
@@ -27,6 +27,26 @@ def first_together(seen: Stream, length: int) -> tuple[int, int]:
     first = (seen.steps % length == 0) & (seen.steps // length < 2 * pairs)
     _, counts = np.unique(seen.steps[first] // length // 2 * seen.records + seen.indices[first], return_counts=True)
     return int((counts == 2).sum()), pairs
+
+
+def most_alike(seen: Stream, length: int) -> tuple[int, int]:
+    """The most records that a step of one epoch has in common with one of another, and the number of such pairs.
+
+    Epochs of `length` steps are compared with the next one, and with the first.
+    """
+    from scipy.sparse import csr_array
+
+    epochs = -(-seen.length // length)
+    ends = np.searchsorted(seen.steps, length * np.arange(epochs + 1))
+    members = []
+    for epoch, here in enumerate(map(slice, ends[:-1], ends[1:])):
+        places = seen.steps[here] - epoch * length, seen.indices[here]
+        members.append(csr_array((np.ones(places[0].size, np.int64), places), shape=(length, seen.records)))
+    most = pairs = 0
+    for earlier, later in [(e - 1, e) for e in range(1, epochs)] + [(0, e) for e in range(2, epochs)]:
+        most = max(most, int((members[earlier] @ members[later].T).max()))
+        pairs += length * min(length, seen.length - later * length)
+    return most, pairs
 
 
 def neighbours(seen: Stream) -> tuple[int, int]:

@@ -106,6 +106,46 @@ def test_subtler_samplers():
     ]
 
 
+ALIKE = "records in the two most alike steps of two epochs"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(lambda rng, epoch: rng.permutation(20), id="every other order"),
+        pytest.param(lambda rng, epoch: np.arange(20) if epoch % 2 else rng.permutation(20), id="some"),
+    ],
+)
+def test_batches_that_stay_together_are_told_in_two_epochs(order):
+    rng = np.random.default_rng(4)
+    kept = rng.permutation(N).reshape(20, 30)
+    fixed_batches = [kept[place] for epoch in range(2) for place in order(rng, epoch)]
+    found = ac.check_sampler(fixed_batches, "shuffled:30", records=N)
+    assert ALIKE in [test.name for test in found.alarms]
+    # two partitions by turns: alike in the first epoch and the third
+    other = rng.permutation(N).reshape(20, 30)
+    turns = [part[place] for part in (kept, other, kept) for place in rng.permutation(20)]
+    assert ac.check_sampler(turns[:40], "shuffled:30", records=N).consistent
+    assert ALIKE in [test.name for test in ac.check_sampler(turns, "shuffled:30", records=N).alarms]
+
+
+def test_an_allocation_of_which_only_the_first_steps_are_drawn_anew_is_told():
+    rng = np.random.default_rng(6)
+    once = rng.integers(1, 20, N)
+    batches = []
+    for _ in range(2):
+        step = np.where(rng.random(N) < 1 / 20, 0, once)
+        batches += [np.flatnonzero(step == each) for each in range(20)]
+    found = ac.check_sampler(batches, "allocation:20", records=N)
+    assert ALIKE in [test.name for test in found.alarms]
+
+
+@pytest.mark.parametrize(("declared", "batch"), [("shuffled:1", 1), ("shuffled:600", N), ("shuffled:599", 599)])
+def test_orders_at_their_ends_raise_no_alarm(declared, batch):
+    steps = 3 * -(-N // batch)
+    assert ac.check_sampler(shuffled(np.random.default_rng(8), steps, batch), declared, records=N).consistent
+
+
 @pytest.mark.parametrize(("found", "trials", "share"), [(0, 10, 0.3), (4, 10, 0.3), (10, 10, 0.3), (7, 10**6, 1e-6)])
 def test_tails_against_sums(found, trials, share):
     with mp.workdps(40):
