@@ -23,9 +23,9 @@ from accountant.events import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.interop.dp_events import epsilon_of_response
+from accountant.interop.dp_events import epsilon_of_response, gaussian_square
 from accountant.interop.peers import import_peer
-from accountant.numerics.exact import round_down, round_up
+from accountant.numerics.exact import root_down, round_down, round_up
 
 COARSEST = 1e-6
 """Share by which an epsilon may grow as its noise is rounded."""
@@ -58,7 +58,7 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
     replaces = event.adjacency is Adjacency.REPLACE
     summand = event._summand()
     if summand is not None and summand.key == "Gaussian":
-        return _gaussian(dp_event, summand.size, 2.0 if replaces else 1.0)
+        return _gaussian(dp_event, gaussian_square(event), 2 if replaces else 1)
     if isinstance(event, ZeroConcentratedDP):
         return dp_event.ZCDpEvent(event.rho, event.xi)
     if isinstance(event, MixtureOfGaussians):
@@ -83,14 +83,9 @@ def _describe_plain(dp_event: Any, event: Event) -> Any:
     )
 
 
-def _gaussian(dp_event: Any, square: float, moved: float) -> Any:
+def _gaussian(dp_event: Any, square: Fraction, moved: int) -> Any:
     """Noise with which what moves so far has at least this square of mu."""
-    if square == 0.0:
-        return dp_event.NoOpDpEvent()
-    noise = moved / math.sqrt(square)
-    while Fraction(moved) ** 2 < Fraction(square) * Fraction(noise) ** 2:
-        noise = math.nextafter(noise, 0.0)
-    return dp_event.GaussianDpEvent(noise)
+    return dp_event.GaussianDpEvent(root_down(moved**2 / square)) if square else dp_event.NoOpDpEvent()
 
 
 def _response(dp_event: Any, epsilon: float, buckets: int) -> Any:

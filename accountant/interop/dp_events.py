@@ -21,6 +21,7 @@ from accountant.events import (
     DiscreteLaplace,
     ExponentialMechanism,
     Gaussian,
+    GaussianDP,
     KaryRandomizedResponse,
     Laplace,
     MixtureOfGaussians,
@@ -41,7 +42,7 @@ from accountant.interop.special_response import ResponseOrNoise
 from accountant.numerics.exact import SPARE, root_down, root_up, round_down
 from accountant.selection import Selection
 
-__all__ = ["Found", "Refused", "adjacency_of", "epsilon_of_response", "translate"]
+__all__ = ["Found", "Refused", "adjacency_of", "epsilon_of_response", "gaussian_square", "translate"]
 
 LARGEST_SCALE = Fraction(10) ** 50
 """Of noise that has a price."""
@@ -234,7 +235,7 @@ def _joint(run: Composition) -> Event | None:
         return events[0][0]
     summands = [event._summand() for event, _ in events]
     if all(each is not None and each.key == "Gaussian" for each in summands):
-        square = sum((count * _square(event) for event, count in events), Fraction(0))
+        square = sum((count * gaussian_square(event) for event, count in events), Fraction(0))
         if run.adjacency is Adjacency.ADD_REMOVE:
             return Gaussian(root_down(1 / square))
         clipped = all(can_be_sampled(event) for event, _ in events)
@@ -245,13 +246,15 @@ def _joint(run: Composition) -> Event | None:
     return None
 
 
-def _square(event: Event) -> Fraction:
+def gaussian_square(event: Event) -> Fraction:
     """The square of the distance of the two distributions of Gaussian noise, in standard deviations."""
     if isinstance(event, Gaussian):
         return (Fraction(event.sensitivity) / Fraction(event.sigma)) ** 2
     if isinstance(event, ClippedSum):
         moved = 2 if event.adjacency is Adjacency.REPLACE else 1
         return (moved * Fraction(event.clip) / Fraction(event.sigma)) ** 2
+    if isinstance(event, GaussianDP):
+        return Fraction(event.mu) ** 2
     summand = event._summand()
     assert summand is not None
     return Fraction(summand.size * SPARE)

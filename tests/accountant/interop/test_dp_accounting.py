@@ -255,6 +255,20 @@ def test_no_conversion_makes_a_run_cost_less():
             assert found >= least
 
 
+def test_exported_gaussian_noise_is_the_most_that_costs_no_less():
+    rng = np.random.default_rng(5)
+    for sigma, size in 10 ** rng.uniform(-3, 3, (200, 2)):
+        exact = Fraction(sigma) / Fraction(size)
+        runs = ac.Gaussian(sigma, size), ac.Gaussian(sigma, size, "replace"), ac.ClippedSum(sigma, size, "replace")
+        for event, moved in zip(runs, (1, 2, 1), strict=True):
+            noise = to_dp_event(1 * event).noise_multiplier
+            assert Fraction(noise) <= moved * exact < Fraction(math.nextafter(noise, math.inf))
+    assert to_dp_event(1 * ac.GaussianDP(0.3)).noise_multiplier == math.nextafter(1 / 0.3, 0.0) < 1 / Fraction(0.3)
+    # of a mu that is rounded itself
+    noise = to_dp_event(1 * ac.GNMax(1.7)).noise_multiplier
+    assert 2 * Fraction(noise) ** 2 < Fraction(1.7) ** 2 < 2 * Fraction(noise * (1 + 1e-14)) ** 2
+
+
 @pytest.mark.parametrize("epsilon", [3.3e-27, 2.6e-16, 1e-12])
 def test_responses_too_near_to_noise_are_refused(epsilon):
     """Their noise would be rounded to 1, which is free: ten to the 30 of 1.1e-16 cost 0.378 at delta 1e-5."""
