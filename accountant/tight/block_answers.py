@@ -193,8 +193,10 @@ class Blocks:
             "deltas": several,
         }
         if many or some[asked]:
+            # of a delta nothing else is nearer
+            anyway = many or (asked == "delta" and len(self.families) >= SOME_KINDS)
             try:
-                if (known := self._ask_clocks(aim, delta, ask, math.inf if many else CLOCKS_LOSE * room)) is not None:
+                if (known := self._ask_clocks(aim, delta, ask, math.inf if anyway else CLOCKS_LOSE * room)) is not None:
                     return known
             except ToleranceUnreachable as error:
                 refusals.append(error)

@@ -27,6 +27,7 @@ from accountant.tight.clock_order import Ordered, set_order
 from accountant.tight.clock_pairs import MOST_STEPS, ClockPair, SamePairs, same_work
 from accountant.tight.clock_plans import Choice, Games, Plan, choices_of, plans_of, use_rest
 from accountant.tight.clock_references import Clock, Kind, find_kinds
+from accountant.tight.clock_tuning import tune_clocks
 from accountant.tight.kind_blocks import CUT_SHARE, MANY
 from accountant.tight.screening_blocks import (
     Aim,
@@ -53,6 +54,10 @@ lose."""
 FINENESS = 1.0, 1.6, 2.5, 4.0
 """By how much closer references are than they are at least."""
 
+TUNED, TUNED_SPREADS, MOST_TUNED = (6.0, 9.0, 13.0, 20.0, 30.0), (SPREADS[0], SPREADS[2]), 24
+"""Ticks of the costliest kind where kinds have references of their own, which of them share such a game, and how
+many kinds there are at most."""
+
 LEAST_APART = 0.1
 """Share of what is lost that this is at least where wider spreads of kinds are tried."""
 
@@ -76,9 +81,9 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED, PAIR, PAIR_REFERRED, SIZED = 4e6, 2.5e6, 3e3, 2e3, 3e6
+KIND, REFERRED, PAIR, PAIR_REFERRED, SIZED, TUNING = 4e6, 2.5e6, 3e3, 2e3, 3e6, 4e6
 """Operations that a kind takes, whatever its game, and that finer references take, beside the search for these; and
-both for each of its pairs; and of sizing a game."""
+both for each of its pairs; of sizing a game; and what references of a kind's own take."""
 
 FINER_SHARE = 0.1
 """Share of the work of all games up to which these are tried."""
@@ -208,6 +213,13 @@ def _plan(search: _Search, kinds: Sequence[Kind], first: Games) -> Plan:
         plan = search.plan(own)
         if search.is_better(plan, best):
             best, taken = plan, own
+    for spread in TUNED_SPREADS:
+        for ticks in TUNED:
+            if search.does(best) or (games := search.tune(kinds, ticks, spread)) is None:
+                break
+            plan = search.plan(games)
+            if search.is_better(plan, best):
+                best, taken = plan, games
     for fineness in FINENESS[1:]:
         if search.does(best) or len(kinds) == 1 or (games := search.refer(kinds, fineness, wide)) is None:
             break
@@ -276,6 +288,12 @@ class _Search:
     def part(self, kinds: Sequence[Kind]) -> Games | None:
         """A game of each kind by itself; None where there is no patience for sizing so many."""
         return own_clocks(kinds) if self._spends(SIZED * len(kinds)) else None
+
+    def tune(self, kinds: Sequence[Kind], ticks: float, spread: Spread) -> Games | None:
+        """Games of kinds with references of their own; None of one, or where there is no patience for them."""
+        if not 1 < len(kinds) <= MOST_TUNED or not self._spends(TUNING * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)):
+            return None
+        return tune_clocks(kinds, self.aim.order, ticks, spread)
 
     def _spends(self, operations: float) -> bool:
         """Whether there is patience for looking further, which is counted then."""

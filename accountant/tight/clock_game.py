@@ -31,6 +31,7 @@ from accountant.tight.cover_kernels import (
 )
 from accountant.tight.game_setup import PORTIONS, round_down
 from accountant.tight.game_value import PlayedGame
+from accountant.tight.hulls import lower_to_hull
 from accountant.tight.kinds_above import close_window
 from accountant.tight.pairs import INPUT_ERROR, Family, Pairs
 from accountant.tight.screening_game import Tree, gather, make_lattice, never
@@ -371,7 +372,7 @@ def play_on_clock(setup: ClockSetup) -> tuple[list[tuple[PlayedGame, int]], floa
         usual_ticks(durations.tolist()),
         setup.slack,
     )
-    left = (total + law.beyond) * (1 + (law.chances.size + 4) * ULP)
+    left = lower_to_hull((total + law.beyond) * (1 + (law.chances.size + 4) * ULP), setup.step)
     if stride is None:
         return [(setup.bound(left), 1)], 0.0
     left, edge = cut_off(left)

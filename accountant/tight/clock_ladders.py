@@ -7,7 +7,7 @@ of several forms, each with references of its own (notebooks/mathematics.md, Man
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,10 @@ from accountant.tight.clock_references import (
     share_of,
 )
 
-__all__ = ["OWN_FINENESS", "SPREADS", "Spread", "find_clocks", "ladder_of", "own_clocks"]
+__all__ = [
+    "OWN_FINENESS", "SPREADS", "Rung", "Spread", "clock_of", "find_clocks", "gather_clocks", "ladder_of", "own_clocks",
+    "ticks_of",
+]  # fmt: skip
 
 SPACINGS = (2.2, 0.25), (4.5, 0.35), (math.inf, 0.5)
 """How far apart neighbouring references are, by the largest ratio of costs among kinds."""
@@ -72,13 +75,20 @@ def find_clocks(
     kinds: Sequence[Kind], order: float, fineness: float = 1.0, spread: Spread = SPREADS[0]
 ) -> tuple[list[Clock], list[Kind]]:
     """Games of kinds whose costs are not too far apart, or of one by itself, and kinds that have no clock."""
+    return gather_clocks(kinds, spread, lambda group: _make_clock(group, order, fineness))
+
+
+def gather_clocks(
+    kinds: Sequence[Kind], spread: Spread, make: Callable[[list[Kind]], tuple[Clock | None, list[Kind]]]
+) -> tuple[list[Clock], list[Kind]]:
+    """The same by any way to make the game of a group, which may leave some of it for others."""
     held, alone = _on_clocks(kinds)
     nothing, clocks = [kind for kind in held if kind.cost == 0.0], list[Clock]()
     for each in _classes([kind for kind in held if kind.cost > 0.0], spread.alike):
         left = sorted(each, key=lambda kind: kind.cost, reverse=True)
         while left:
             group = [kind for kind in left if kind.cost * spread.widest >= left[0].cost]
-            clock, rest = _make_clock(group, order, fineness)
+            clock, rest = make(group)
             if clock is None or len(clock.kinds) == 1:
                 clocks.append(_own_clock(left.pop(0)))
             else:
@@ -143,18 +153,18 @@ def _make_clock(group: list[Kind], order: float, fineness: float) -> tuple[Clock
         held, left = held + found, left + others
     if fineness >= OWN_FINENESS:
         held = [_own_rungs(each, ladder, tick, order, fineness) for each in held]
-    return (_clock_of(held), left) if held else (None, left)
+    return (clock_of(held), left) if held else (None, left)
 
 
 def _own_rungs(shared: Rung, ladder: Sequence[int], tick: float, order: float, fineness: float) -> Rung:
     """The same kind as a mixture of references of its own, if that costs less by far."""
-    if _ticks_of(shared) * tick <= shared[0].cost * (1 + OWN_LOOSE):
+    if ticks_of(shared) * tick <= shared[0].cost * (1 + OWN_LOOSE):
         return shared
     own, _ = _on_rungs([shared[0]], ladder, tick, order, fineness)
-    return min([shared, *own], key=_ticks_of)
+    return min([shared, *own], key=ticks_of)
 
 
-def _ticks_of(rung: Rung) -> float:
+def ticks_of(rung: Rung) -> float:
     """Ticks that a kind takes, in the mean."""
     _, low, high, share = rung
     smaller = 0 if low is None else low.ticks
@@ -190,7 +200,7 @@ def _on_rungs(
             low = references[i - 1] if i > 0 else None
             share = share_of(kind.above, references[i].pairs, None if low is None else low.pairs)
             rung = kind, low, references[i], share
-            if _ticks_of(rung) * tick <= kind.cost * (1 + LOOSE):
+            if ticks_of(rung) * tick <= kind.cost * (1 + LOOSE):
                 held.append(rung)
                 break
         else:
@@ -203,7 +213,7 @@ def _rung(kind: Kind, ladder: Sequence[int], tick: float) -> int:
     return next((i for i, ticks in enumerate(ladder) if ticks * tick * (1 + 1e-9) >= kind.cost), len(ladder) - 1)
 
 
-def _clock_of(held: Sequence[Rung]) -> Clock:
+def clock_of(held: Sequence[Rung]) -> Clock:
     """With the references that some kind is a mixture of, by rising ticks."""
     used = {id(each): each for _, low, high, _ in held for each in (low, high) if each is not None}
     references = sorted(used.values(), key=lambda each: each.ticks)

@@ -23,6 +23,7 @@ from accountant.tight.pairs import INPUT_ERROR, Pairs
 __all__ = [
     "LARGEST",
     "LEAST_COST",
+    "NEAR",
     "Clock",
     "Kind",
     "Reference",

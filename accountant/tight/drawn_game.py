@@ -24,9 +24,10 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import remember, share_patience, spend
 from accountant.tight.drawn_values import LIKELY, ORDERS, Values, curve_of, grid_of, play_above, play_below
+from accountant.tight.hulls import hull_of
 from accountant.tight.polygon import ULP
 from accountant.tight.searched import is_quick, is_searched
-from accountant.tight.strides import Stride, find_stride, hull_of, stride_work
+from accountant.tight.strides import Stride, find_stride, stride_work
 from accountant.tight.trade_off import Rates, TradeOff
 
 __all__ = [

@@ -28,6 +28,7 @@ from accountant.tight.cover_kernels import STEP_ROUNDING
 from accountant.tight.flat_ends import FlatEnd
 from accountant.tight.game_setup import Asked, Setup, family_of, round_down, set_up, work_of
 from accountant.tight.game_value import GameValue, PlayedGame, log_renyi_bound
+from accountant.tight.hulls import lower_to_hull
 from accountant.tight.kinds_above import bound_kinds, values_kept
 from accountant.tight.mixed_game import moves_of, play_in_order, play_kinds
 from accountant.tight.pairs import INPUT_ERROR, Pairs
@@ -393,4 +394,5 @@ def _play(asked: Asked, step: float, slack: float) -> PlayedGame:
     x = step * np.arange(upper.shape[1], dtype=float)
     with np.errstate(over="ignore"):
         upper = np.minimum(upper, np.exp(log_renyi_bound(setup.b, setup.renyi, x)) * (1 + 1e-12))
+    upper = lower_to_hull(upper, step)
     return PlayedGame(step, upper, tests, (setup.steps + 1) * STEP_ROUNDING, setup.b, setup.renyi, setup.end)

@@ -16,10 +16,11 @@ import numpy as np
 
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.tight.cover_kernels import IntArray
+from accountant.tight.hulls import hull_of_both, lower_to_hull
 from accountant.tight.pairs import shares
 from accountant.tight.screening_blocks import log_of_sum
 
-__all__ = ["Stride", "cut_off", "find_stride", "hull_of", "stride_work"]
+__all__ = ["Stride", "cut_off", "find_stride", "stride_work"]
 
 ULP = 2.0**-53
 
@@ -88,27 +89,6 @@ class Stride(NamedTuple):
 def stride_work(longest: int, cells: FloatArray) -> FloatArray:
     """Operations of looking for a stride by games that reach so far."""
     return np.asarray(ROUNDS * (SOUGHT + ADDED * LOSSES * 2 * longest * cells))
-
-
-@Kernel
-def hull_of(values: FloatArray, step: float) -> FloatArray:
-    """The largest function below values at x = 0, step, 2 step, ... that is convex in u = e^x."""
-    found, corners, n = values.copy(), np.zeros(values.size, np.int64), 1
-    for i in range(1, values.size):
-        while n > 1:
-            a, b = corners[n - 2], corners[n - 1]
-            share = np.exp(-step * (i - b)) * np.expm1(-step * (b - a)) / np.expm1(-step * (i - a))
-            if values[b] < values[a] + (values[i] - values[a]) * share:
-                break
-            n -= 1
-        corners[n] = i
-        n += 1
-    for c in range(n - 1):
-        a, i = corners[c], corners[c + 1]
-        for b in range(a + 1, i):
-            share = np.exp(-step * (i - b)) * np.expm1(-step * (b - a)) / np.expm1(-step * (i - a))
-            found[b] = min(values[a] + (values[i] - values[a]) * share, values[b])
-    return found
 
 
 @Kernel
@@ -189,8 +169,8 @@ def find_stride(stride: Stride, values: dict[int, FloatArray], step: float) -> t
 
     Axes of values are (direction, grid point); beyond the last of these the pair has none.
     """
-    enough, edge = cut_off(values[stride.enough])
     search = _Search(stride, values, step)
+    enough, edge = cut_off(search.values[stride.enough])
     for _ in range(ROUNDS):
         sought = search.solve() if search.convex else None
         short = None if sought is None else search.find_short(sought)
@@ -211,8 +191,9 @@ class _Search:
     """The search for a pair of a few losses that is large enough and costs least, about."""
 
     def __init__(self, stride: Stride, values: dict[int, FloatArray], step: float) -> None:
-        self.stride, self.values, self.step = stride, values, step
-        self.left = {ticks: np.array([hull_of(each, step) for each in values[ticks]]) for ticks in stride.compared}
+        self.stride, self.step = stride, step
+        self.left = {ticks: hull_of_both(values[ticks], step) for ticks in stride.compared}
+        values = self.values = {ticks: lower_to_hull(each, step) for ticks, each in values.items()}
         # beyond the grid a value is that at its end, and a stride leaves what is left as it is
         beyond = max(np.max(values[each + stride.ticks][:, -1] - self.left[each][:, -1]) for each in stride.compared)
         self.lost = stride.lost if beyond <= 0.0 else math.nextafter(stride.lost + float(beyond), math.inf)
@@ -340,7 +321,7 @@ class _Search:
 
     def take_apart(self, values: FloatArray) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
         """The convex profile below, and its probabilities at losses on both sides of 0."""
-        profile = np.array([hull_of(each, self.step) for each in values])
+        profile = hull_of_both(values, self.step)
         right, left = np.zeros_like(profile), np.zeros_like(profile)
         return profile, (right, left) if outcomes_of(profile, self.step, right, left) else None
 

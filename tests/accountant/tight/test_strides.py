@@ -14,9 +14,10 @@ from accountant.tight import clock_game, strides
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_pairs import ClockPair
 from accountant.tight.clock_references import Clock, Kind, Reference, cost_of
+from accountant.tight.hulls import hull_of_both, lower_to_hull
 from accountant.tight.loss_composition import bound_delta_above, bound_epsilon
 from accountant.tight.pairs import Pairs
-from accountant.tight.strides import Stride, add_tents, cut_off, find_stride, hull_of, outcomes_of
+from accountant.tight.strides import Stride, add_tents, cut_off, find_stride, outcomes_of
 from tests.accountant.tight.test_clocks import one_clock
 
 S, P = ac.NoisyScreening, ac.PoissonSubsampled
@@ -46,22 +47,6 @@ def value_at(profile, step, x):
 
 
 # --- profiles on grids ----------------------------------------------------------------------------------------
-
-
-@given(seed=st.integers(0, 10**6), points=st.integers(1, 40), step=st.sampled_from([1e-3, 0.1, 2.0]))
-@settings(deadline=None, derandomize=True, max_examples=60)
-def test_hulls_are_the_largest_convex_functions_below(seed, points, step):
-    dice = random.Random(seed)
-    values = np.array(sorted((dice.random() ** 4 for _ in range(points)), reverse=True))
-    found, u = hull_of(values, step), [mp.exp(mp.mpf(step) * k) for k in range(points)]
-    for k in range(points):
-        lines = [
-            float(values[a] + (mp.mpf(values[b]) - values[a]) * (u[k] - u[a]) / (u[b] - u[a]))
-            for a in range(k)
-            for b in range(k + 1, points)
-        ]
-        assert found[k] == pytest.approx(min([values[k], *lines]), rel=1e-9, abs=1e-15)
-        assert found[k] <= values[k]
 
 
 @given(seed=st.integers(0, 10**6), step=st.sampled_from([1e-3, 0.05, 1.0]))
@@ -161,11 +146,11 @@ def test_a_stride_is_as_large_as_it_must_be(seed, monkeypatch):
     stride, values, step, ((game, many), _), _ = values_and_stride(seed, monkeypatch)
     assert many == stride.many > 1
     dice, pair = random.Random(seed), game.upper
-    profile = np.array([hull_of(each, step) for each in pair])
+    profile = hull_of_both(pair, step)
     with mp.workdps(30):
         for _ in range(8):
             ticks, way = dice.choice(stride.compared), dice.randrange(2)
-            left = np.array([hull_of(each, step) for each in values[ticks]])
+            left = hull_of_both(values[ticks], step)
             x = step * (dice.randrange(left.shape[1] // 2) + dice.choice([0.0, dice.random()]))
             wanted = value_at(values[ticks + stride.ticks][:: 1 - 2 * way], step, mp.mpf(x)) - stride.lost
             # the probabilities of the stride's pair, and of what is left after each of its losses
@@ -311,7 +296,7 @@ def test_a_stride_is_found_where_moments_overflow(b):
     """Their logs are compared; what is found is large enough, or what is enough is taken."""
     stride, values, step = grids()
     found, lost = find_stride(stride._replace(b=b), values, step)
-    wanted, edge = cut_off(values[stride.enough])
+    wanted, edge = cut_off(lower_to_hull(values[stride.enough], step))
     short = strides._Search(stride._replace(b=b), values, step).find_short(found)
     assert (short == [] and lost == stride.lost) or ((found == wanted).all() and lost == edge)
 
@@ -332,7 +317,7 @@ def test_losses_that_are_far_larger_than_their_deviation_have_a_grid():
 
 def test_where_no_stride_is_found_ticks_that_are_enough_are_one(monkeypatch):
     stride, values, step = grids()
-    wanted, edge = cut_off(values[stride.enough])
+    wanted, edge = cut_off(lower_to_hull(values[stride.enough], step))
     monkeypatch.setattr(strides._Search, "solve", lambda search: None)
     found, lost = find_stride(stride, values, step)
     assert (found == wanted).all()

@@ -1,0 +1,99 @@
+"""Clocks of few kinds with references of their own, whose tick is such that screenings take about whole numbers of it.
+
+A kind that takes a whole number of ticks is its own reference, and nothing is lost by mixtures. Any other is a mixture
+of itself made a little smaller and a little larger (notebooks/mathematics.md, Many kinds of screening).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from accountant.numerics.kernel import FloatArray
+from accountant.tight.clock_ladders import Rung, Spread, clock_of, gather_clocks, ticks_of
+from accountant.tight.clock_plans import Games
+from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, cost_of, share_of
+from accountant.tight.pairs import Pairs
+
+__all__ = ["tune_clocks"]
+
+MOST_TUNED, MOST_PAIRS = 10, 4096
+"""Kinds of a game that have references of their own, and pairs of these."""
+
+LONGER = 1.5
+"""By how much more ticks than asked the costliest kind may take."""
+
+WHOLE = 1e-7
+"""Relative: how near to a whole number of ticks a screening takes that."""
+
+SCALED = 12
+"""How often the size of a reference is corrected."""
+
+
+def tune_clocks(kinds: Sequence[Kind], order: float, ticks: float, spread: Spread) -> Games:
+    """Games of kinds that are not too far apart, the costliest of which takes `ticks` ticks or a little more."""
+
+    def make(group: list[Kind]) -> tuple[Clock | None, list[Kind]]:
+        some, rest = group[:MOST_TUNED], group[MOST_TUNED:]
+        if len(some) == 1 or max(kind.above.up.size for kind in some) > MOST_PAIRS:
+            return None, []
+        tick = _best_tick(some, ticks)
+        return clock_of([_own_rung(kind, tick, order) for kind in some]), rest
+
+    return gather_clocks(kinds, spread, make)
+
+
+def _best_tick(group: Sequence[Kind], ticks: float) -> float:
+    """Divergence of a tick with which references cost least beside their kinds.
+
+    It is one of those of which some kind takes a whole number: between these what is lost is concave, about.
+    """
+    costs, times = (np.array([getattr(kind, name) for kind in group]) for name in ("cost", "times"))
+    largest = float(np.max(costs))
+    whole = [
+        np.arange(math.ceil(ticks * share), math.floor(LONGER * ticks * share) + 1) / share
+        for share in (costs / largest).tolist()
+    ]
+    tried = np.concatenate([[ticks], *whole])
+    lost = np.minimum(*_lost(np.multiply.outer(tried, costs / largest))) @ times / tried
+    return largest / float(tried[np.argmin(lost)]) * (1 + WHOLE / 10)
+
+
+def _lost(ticks: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Ticks that screenings of so many take more: where they are rounded up, and by a mixture of two, about.
+
+    A mixture is one of noise: its shares are between the roots of both numbers of ticks, as that of the screening is.
+    """
+    low, near = np.floor(ticks), np.rint(ticks)
+    start, end = np.sqrt(low), np.sqrt(low + 1)
+    mixed = low + (np.sqrt(ticks) - start) / (end - start)
+    rounded = np.where(np.abs(ticks - near) <= WHOLE * ticks, 0.0, np.ceil(ticks) - ticks)
+    return rounded, np.maximum(mixed - ticks, 0.0)
+
+
+def _own_rung(kind: Kind, tick: float, order: float) -> Rung:
+    """A kind as its own reference of a whole number of ticks, or as a mixture of two of its own."""
+    ticks = kind.cost / tick
+    rounded, mixed = (float(each) for each in _lost(np.array(ticks)))
+    whole = kind, None, Reference(math.ceil(ticks * (1 - WHOLE)), kind.above), 1.0
+    if rounded <= mixed:
+        return whole
+    low, high = (_scaled(kind, math.floor(ticks) + i, tick, order) for i in range(2))
+    share = math.inf if high is None else share_of(kind.above, high.pairs, None if low is None else low.pairs)
+    if high is None or share > 1.0:
+        return whole
+    return min((whole, (kind, low, high, share)), key=ticks_of)
+
+
+def _scaled(kind: Kind, ticks: int, tick: float, order: float) -> Reference | None:
+    """The pairs of a kind made smaller or larger, so that they take that number of ticks; None of no ticks."""
+    scale = math.sqrt(ticks * tick / kind.cost)
+    for _ in range(SCALED if ticks else 0):
+        pairs = Pairs(scale * kind.above.up, scale * kind.above.down)
+        off = ticks * tick / cost_of(pairs, order)
+        if abs(off - 1) <= NEAR * WHOLE:
+            return Reference(ticks, pairs)
+        scale *= math.sqrt(off)
+    return Reference(ticks, pairs) if ticks and abs(off - 1) <= NEAR else None
