@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,9 @@ class Individuals:
         """Their budgets; parameters as for `RecordBudgets`."""
         if self.pay and self.shards is not None:
             return PartitionBudgets(filter, store, self.ids, earlier, self.shards)
-        return RecordBudgets(filter, store, self.ids, earlier)
+        found = RecordBudgets(filter, store, self.ids, earlier)
+        found.hold_digests({**asdict(self.names), "width": self.width})
+        return found
 
     def hash(self, hashing: object, source: Randomness) -> Hashing | None:
         """Their tables, empty; parameters as for `hashing_of`.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.arrays import Singles
 
-__all__ = ["check_ids", "digest_ids"]
+__all__ = ["check_ids", "digest_ids", "number_of_equal"]
 
 
 def check_ids(ids: object, n: int | None = None) -> list[str]:
@@ -54,3 +54,8 @@ def digest_ids(key: bytes, features: Singles, labels: NDArray[np.int64], taken: 
             name = made.hex() + (f"#{times[made]}" if times[made] > 1 else "")
         names.append(name)
     return names
+
+
+def number_of_equal(name: str) -> int:
+    """1 of the first record with a digest, 2 of the second, and so on."""
+    return int(name.partition("#")[2] or 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.arrays import Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
-from mechanisms.budgets.identifiers import check_ids, digest_ids
+from mechanisms.budgets.identifiers import check_ids, digest_ids, number_of_equal
 from mechanisms.neighbours.records import grow
 from mechanisms.noise.source import Randomness, as_randomness
 
 __all__ = ["KnownRecords", "RecordBudgets", "check_source"]
+
+DIGESTS = "columns and classes of digests"
+"""Name of the run without queries whose header says what the digests of a store are made of."""
 
 
 class KnownRecords(NamedTuple):
@@ -70,6 +74,7 @@ class RecordBudgets:
         self._gone: dict[str, int] = {}
         self._key = b""
         self._known: dict[str, int] | None = None
+        self._made_of: dict[str, Any] | None = None
         self.released: bool = earlier is not None and earlier.released
         self.numbered: bool = ids is None
         if earlier is None or not earlier.released:
@@ -82,6 +87,7 @@ class RecordBudgets:
                 f"identifiers, {earlier.kind} as before, the same store and budget = {earlier.filter.budget:g}, or a "
                 "new object for other people"
             )
+        self._made_of = earlier._made_of
         if store is None:
             self._gone, self._key = earlier._all_spent(), earlier._key
             self._known = self._gone if self.numbered else None
@@ -123,6 +129,28 @@ class RecordBudgets:
             numbers = {name: float(each) for name, each in settings.items() if not isinstance(each, str)}
             self.store.settle({**settings, **numbers, "units": self.filter.UNITS, "identifiers": self.kind})
 
+    def hold_digests(self, made_of: dict[str, Any]) -> None:
+        """Fix what digests are made of, here and in the store: others would give every record a new budget.
+
+        Raises
+        ------
+        accountant.ParameterError
+            Other columns, or classes, were decided on before; nothing was changed.
+        """
+        if self.kind != "digest":
+            return
+        accepted = 'accepted with ids = "digest": the same columns in the same order, and the same classes'
+        differ = [name for name in made_of if self._made_of is not None and self._made_of[name] != made_of[name]]
+        if differ:
+            raise ac.ParameterError(f"fit again after answers, with other {', '.join(differ)}; {accepted}")
+        begin = getattr(self.store, "begin", None)
+        if begin is not None:
+            try:
+                begin(DIGESTS, made_of, 0)
+            except ac.AccountantError as error:
+                raise ac.ParameterError(f"{str(error).partition(';')[0]}; {accepted}, or another store") from None
+        self._made_of = made_of
+
     def find(self, names: list[str]) -> KnownRecords:
         """Positions of records in the store, which adds new ones, and the units that they have spent before."""
         if self.store is None:
@@ -146,6 +174,8 @@ class RecordBudgets:
     def leave(self, names: list[str]) -> Integers:
         """Remove records and return their slots; what they have spent is remembered.
 
+        Of records with equal digests the last ones go, so that those that stay are those that are named in another fit.
+
         Raises
         ------
         accountant.ParameterError
@@ -154,6 +184,14 @@ class RecordBudgets:
         for name in names:
             if name not in self.slots:
                 raise ac.ParameterError(f"ids holds {ac.shorten(name)}, which is not there; accepted: those in ids_")
+        if self.kind == "digest":
+            wanted = Counter(name.partition("#")[0] for name in names)
+            equal = sorted((name for name in self.slots if name.partition("#")[0] in wanted), key=number_of_equal)
+            names = [
+                name
+                for made, times in wanted.items()
+                for name in [each for each in equal if each.partition("#")[0] == made][-times:]
+            ]
         slots = np.array([self.slots[name] for name in names], np.int64)
         self._gone.update(zip(names, self._spent(slots), strict=True))
         self.filter.retire(slots)

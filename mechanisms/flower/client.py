@@ -24,6 +24,9 @@ log = logging.getLogger("flwr")
 def open_client(options: NodeOptions, node: int) -> Client:
     """The client of a node; reads its records.
 
+    Whether a file can be read depends on its records: check it before the node is connected
+    (``python -m mechanisms.flower check``), as a refusal is seen by the server.
+
     Raises
     ------
     accountant.AccountantError

@@ -238,6 +238,56 @@ def test_digests_are_of_the_record_and_the_store(tmp_path):
     assert len(set(model.ids_)) == 4
 
 
+def test_the_record_that_stays_of_two_equal_ones_has_spent_what_both_have(tmp_path):
+    """Whichever of their names is removed, and also where the records are read again by another process."""
+    twice, labels = np.concatenate([X[:4], X[:1], X[:1]]), np.concatenate([Y[:4], Y[:1], Y[:1]])
+    for removed in (0, 1, 2):
+        with open_store(tmp_path / f"{removed}") as store:
+            model = ind(store=store, threshold=0.0).fit(twice, labels, "digest")
+            equal = sorted(name for name in model.ids_ if name[:64] == max(model.ids_, key=len)[:64])
+            model.predict(X[[0, 0]])
+            with pytest.raises(ac.ParameterError, match="which is not there"):
+                model.remove([equal[removed], "f" * 64])
+            model.remove([equal[removed]])
+            assert sorted(set(equal) & set(model.ids_)) == equal[:2]
+            model.predict(X[[0, 0, 0]])
+            left = dict(zip(model.ids_, model.budgets_, strict=True))
+            assert left[equal[0]] == min(left.values()) < 0.3
+        with open_store(tmp_path / f"{removed}") as store:
+            model = ind(store=store, threshold=0.0).fit(twice[:5], labels[:5], "digest")
+            assert dict(zip(model.ids_, model.budgets_, strict=True)) == left
+            assert model.remove(equal[:2]).ids_ == [name for name in left if name not in equal]
+
+
+def test_digests_are_made_of_the_same_columns_and_classes_for_ever(tmp_path):
+    """Others would give every record a new name, and a new budget."""
+    pandas = pytest.importorskip("pandas")
+    columns, names = [f"c{i}" for i in range(X.shape[1])], ["no", "yes", "perhaps"]
+    frame, text = pandas.DataFrame(X, columns=columns), np.array(names)[Y]
+    turned = frame[columns[::-1]]
+    with open_store(tmp_path / "store") as store:
+        for keeper in (store, None):
+            model = ind(store=keeper, n_classes=None, classes=names).fit(frame, text, "digest")
+            model.predict(frame[:3])
+            left = model.budgets_
+            for records, labels, classes, match in (
+                (turned, text, names, "columns"),
+                (X, text, names, "columns"),
+                (frame[columns[:-1]], text, names, "columns, width"),
+                (frame, text, names[::-1], "classes"),
+                (frame, Y, None, "classes"),
+            ):
+                with pytest.raises(ac.ParameterError, match=f"other {match}.*; accepted with ids = .digest.: the same"):
+                    model.set_params(classes=classes).fit(records, labels, "digest")
+            model.set_params(classes=names).fit(frame, text, "digest")
+            assert (model.budgets_ == left).all()
+    with (
+        open_store(tmp_path / "store") as store,
+        pytest.raises(ac.ParameterError, match=r"other columns; .*other store"),
+    ):
+        ind(store=store, n_classes=None, classes=names).fit(turned, text, "digest")
+
+
 def test_what_was_answered_is_spent_for_good():
     """A second `fit`, also without a store: identifiers keep their remaining budgets, other kinds are refused."""
     model = ind().fit(X, Y, [f"r{i}" for i in range(300)])

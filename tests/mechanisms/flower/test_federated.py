@@ -179,7 +179,9 @@ def test_the_app_finds_the_labels_of_the_simulation(name, folder):
 @pytest.mark.parametrize("seed", [SEED, -1])
 def test_a_seeded_run_says_once_that_its_noise_can_be_repeated(folder, caplog, seed):
     with caplog.at_level(logging.WARNING, "flwr"):
-        run(folder, Grid(nodes(folder)), {**OPTIONS, "seed": seed})
+        _, summary = run(folder, Grid(nodes(folder)), {**OPTIONS, "seed": seed})
+    assert summary["seeded"] == (seed >= 0)
+    assert "seed" not in summary["options"]
     assert caplog.text.count("reproducible noise: not private against whoever knows the seed") == (seed >= 0)
 
 
