@@ -45,7 +45,7 @@ from accountant.events.randomized_response import PureDP, RandomizedResponse, be
 from accountant.numerics.exact import round_up
 from accountant.numerics.kernel import FloatArray, Kernel
 from accountant.numerics.roots import bisect_whole
-from accountant.numerics.scipy_special import betainc
+from accountant.numerics.scipy_special import betainc, betaincc
 from accountant.numerics.special import deviance, log_binomial_pmf, logaddexp
 from accountant.patience import spend
 
@@ -159,7 +159,9 @@ def log_shortfall(n: FloatArray, p: float, q: float, x: FloatArray) -> FloatArra
     j = np.minimum(np.ceil(x) - 1, n)
     log_mass = np.empty_like(x)
     log_pmfs(n, j, p, log_mass)
-    cumulative = np.where(j < n, betainc(np.maximum(n - j, 0.5), j + 1, q), 1.0)
+    # of the smaller one of both chances: the other one is rounded by far more of it
+    inside = np.maximum(n - j, 0.5)
+    cumulative = np.where(j < n, betaincc(j + 1, inside, p) if p < q else betainc(inside, j + 1, q), 1.0)
     far = cumulative < 1e-280
     near = ~far
     value = np.empty_like(x)

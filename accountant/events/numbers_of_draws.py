@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from accountant.events.answers import Repeats
-from accountant.events.truncated_poisson import log_binomial_tail
+from accountant.numerics.binomial_tails import log_binomial_tails
 from accountant.numerics.scipy_special import logsumexp
 from accountant.numerics.special import log_binomial_pmf
 
@@ -44,7 +44,7 @@ def draws_by_size(draws: int, population: int) -> tuple[tuple[int, float], ...]:
     edges = [*range(width, last, width), last]
     found = [(edge, float(logsumexp(logs[low:edge]))) for low, edge in zip([0, *edges], edges, strict=False)]
     if last < draws:
-        found.append((draws, log_binomial_tail(draws, last + 1, chance)))
+        found.append((draws, log_binomial_tails(draws, last + 1, chance)[1]))
     return tuple(found)
 
 

@@ -271,9 +271,11 @@ def law_of_sums(places: IntArray, masses: FloatArray, count: int, size: int) -> 
         absolute += 2.0 * mass * np.abs(sine)
     off = (places.size + 16.0) * ULP * absolute
     less = change.real * (2.0 + change.real) + change.imag**2
-    seen = less > -1.0
     length, angle = np.abs(1.0 + change), np.arctan2(change.imag, 1.0 + change.real)
-    log_length = 0.5 * np.log1p(np.where(seen, less, 0.0))
+    seen = length > 0.0
+    # next to 0 phi is as it was added up: its square would lose half of the digits
+    near, far = 0.5 * np.log1p(np.where(less > -0.5, less, 0.0)), np.log(np.where(seen, length, 1.0))
+    log_length = np.where(less > -0.5, near, far)
     with np.errstate(under="ignore"):
         power = np.where(seen, np.exp(count * log_length + 1j * count * angle), 0.0)
         errors = count * off * (length + off) ** (count - 1.0)

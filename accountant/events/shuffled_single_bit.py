@@ -89,7 +89,7 @@ def laws_of_sums(epsilon: float, users: int) -> tuple[FloatArray, FloatArray]:
     laws = {number: binomial_law(number, p) for number in sorted({number for pair in pairs for number in pair})}
     # as many zeros as are flipped, and fewer ones
     chances = [np.convolve(laws[zeros], laws[ones][::-1]) for zeros, ones in pairs]
-    return np.concatenate(chances), np.concatenate([np.cumsum(each) - each for each in chances])
+    return np.concatenate(chances), np.concatenate([np.append(0.0, np.cumsum(each)[:-1]) for each in chances])
 
 
 def work_of_laws(epsilon: float, users: int) -> float:

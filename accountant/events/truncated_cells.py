@@ -18,8 +18,8 @@ from accountant.adjacency import Adjacency, Direction
 from accountant.events.clipped_sum import sampled_replacement_log_profile
 from accountant.events.event import Event
 from accountant.events.gaussian import gaussian_log_profile
+from accountant.numerics.binomial_tails import log_binomial_tails
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.scipy_special import betaincc
 from accountant.numerics.special import log_binomial_pmf
 
 __all__ = ["ERROR", "Cell", "Crowd", "SplitBatch", "SwappedInPlace"]
@@ -110,8 +110,7 @@ class Crowd(NamedTuple):
         log_swapped = log_full + math.log(full_rate) - log_last
         if not (log_last > -600.0 and log_swapped < math.log(LARGEST_RATIO)):
             return None
-        roomy = float(betaincc(float(largest - 1), float(others - largest + 2), rate)) if largest > 1 else 0.0
-        log_roomy = math.log(max(roomy, 5e-324)) if largest > 1 else -math.inf
+        log_roomy, _ = log_binomial_tails(others, largest - 1, rate)
         return cls(log_roomy, log_last, log_full, rate, full_rate, math.exp(log_swapped))
 
 
@@ -228,8 +227,8 @@ class SwappedInPlace(Coupled):
     def _log_sum(self, share: FloatArray, epsilons: FloatArray, forward: bool) -> FloatArray:
         """Log of H if a share of the swaps is compared with full batches."""
         crowd, u = self.crowd, self.distance
-        room, swap = 1 - crowd.rate, (1 - share) * crowd.swapped
-        last, rest = 1 - room / (1 + swap), 1 - (1 - share) * crowd.full_rate
+        swap = (1 - share) * crowd.swapped
+        last, rest = (crowd.rate + swap) / (1 + swap), 1 - (1 - share) * crowd.full_rate
         swapped = self._log_swapped(share * crowd.full_rate / rest, epsilons, forward)
         logs = crowd.log_full + np.log(rest) + np.where(share > 0.0, swapped, -math.inf)
         for log_mass, rate in ((crowd.log_roomy, crowd.rate), (crowd.log_last + np.log1p(swap), last)):

@@ -21,21 +21,17 @@ from accountant.events.registry import register
 from accountant.events.subsampled import PoissonSubsampled
 from accountant.events.truncated_cells import Crowd, SplitBatch, SwappedInPlace
 from accountant.events.truncated_readings import Truncation, batch_seen
+from accountant.numerics.binomial_tails import log_binomial_tails
 from accountant.numerics.decimals import format_down
 from accountant.numerics.kernel import FloatArray
-from accountant.numerics.scipy_special import betainc, betaincc
-from accountant.numerics.special import log_binomial_pmf
 
-__all__ = ["EitherRelease", "TruncatedPoissonGaussian", "log_binomial_tail", "price_of_parts", "truncation_odds"]
+__all__ = ["EitherRelease", "TruncatedPoissonGaussian", "price_of_parts", "truncation_odds"]
 
 RECORDS = 10**12
 """Most records of a data set."""
 
 CURVE = 4e4
 """Operations (see `accountant.patience`) of an order of a mixture's curve, beside those of both parts."""
-
-SMALL = 1e-280
-"""Probabilities below are summed by their logarithms."""
 
 Noise = Annotated[float, Range(1e-40, 1e40, noise=True, usual=(0.3, 100.0))]
 Clip = Annotated[float, Range(1e-40, 1e40)]
@@ -231,24 +227,8 @@ def truncation_odds(rate: float, records: int, largest: int) -> tuple[float, flo
         return 0.0, -math.inf, rate
     if rate == 1.0:
         return -math.inf, 0.0, largest / records
-    log_full = log_binomial_tail(others, largest, rate)
+    log_room, log_full = log_binomial_tails(others, largest, rate)
     # that the individual joins a batch which it fills beyond: sum over k >= B of P(k others) q B/(k + 1)
-    log_kept = math.log(largest / records) + log_binomial_tail(records, largest + 1, rate)
-    room = float(betaincc(float(largest), float(others - largest + 1), rate))
-    log_room = math.log(room) if room > 0.0 else -math.inf
+    log_kept = math.log(largest / records) + log_binomial_tails(records, largest + 1, rate)[1]
     share = largest / (largest + 1.0)
     return log_room, log_full, min(rate * share, math.exp(log_kept - log_full))
-
-
-def log_binomial_tail(n: int, least: int, rate: float) -> float:
-    """log P(Bin(n, q) >= k) for 1 <= k <= n and 0 < q < 1."""
-    tail = float(betainc(float(least), float(n - least + 1), rate))
-    if tail > SMALL:
-        return math.log(tail)
-    # far beyond the mean, where the probabilities fall faster than a geometric series
-    total, term, k = 1.0, 1.0, float(least)
-    while term > 1e-17 * total and k < n:
-        term *= (n - k) / (k + 1.0) * rate / (1.0 - rate)
-        total += term
-        k += 1.0
-    return log_binomial_pmf(float(n), float(least), rate) + math.log(total)

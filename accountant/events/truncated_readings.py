@@ -16,9 +16,10 @@ from accountant.adjacency import Adjacency
 from accountant.events.clipped_sum import sampled_replacement_log_profile
 from accountant.events.event import Event
 from accountant.events.truncated_cells import ERROR, Cell, Crowd
+from accountant.numerics.binomial_tails import log_binomial_tails
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.mills import INTEGRATED
-from accountant.numerics.scipy_special import betaincc, ndtr
+from accountant.numerics.scipy_special import ndtr
 from accountant.numerics.special import log_binomial_pmf
 from accountant.patience import spend
 
@@ -192,7 +193,7 @@ def reading(
     else:
         replaced = kept @ read(edges, k + 1.0, noise) if instead == "alike" else joined
     if first > 0:  # fewer others are read as fewer
-        below = float(betaincc(float(first), cut.records - 1.0 - first + 1.0, crowd.rate))
+        below = math.exp(log_binomial_tails(cut.records - 1, first, crowd.rate)[0])
         left[0] += (1 - crowd.rate) * below
         joined[0] += crowd.rate * below
         if instead != "opposite":

@@ -159,7 +159,9 @@ def test_three_valued_pairs_match_their_definition(local):
         assert 1 - 1e-9 < math.exp(log_shuffled_delta(pair, n, epsilon)) / exact < 1 + 1e-7
 
 
-@pytest.mark.parametrize(("n", "p"), [(5, 0.5), (40, 0.5), (4000, 0.5), (10**6, 0.5), (3000, 0.01), (3000, 0.93)])
+@pytest.mark.parametrize(
+    ("n", "p"), [(5, 0.5), (40, 0.5), (4000, 0.5), (10**6, 0.5), (3000, 0.01), (3000, 0.93), (10**10, 1e-6)]
+)
 def test_shortfall(n, p):
     mean, deviation = n * p, math.sqrt(n * p * (1 - p))
     for away in (0.0, 0.3, 1.0, 5.0, 12.0, 30.0, 45.0):

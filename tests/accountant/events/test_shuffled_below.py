@@ -310,6 +310,13 @@ local = { event = "randomized-response", epsilon = 0.5, bits = 4, adjacency = "r
 """
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.25, 1e-6), (2.0, 0.01)])
+def test_two_users_are_priced_however_small_transforms_are(epsilon, delta):
+    """Their law was wrong by 400 times what it said, and a check stopped the price."""
+    found = ac.epsilon(ac.Shuffled(ac.Collision(epsilon, 2, 4), 2), delta)
+    assert 0.0 < found.lower <= found.epsilon <= epsilon
+
+
 def test_a_plan_says_which_inputs_differ():
     event = ac.Shuffled(RR(0.5, 4, ones=2, length=6), 100)
     said = event.caveats()

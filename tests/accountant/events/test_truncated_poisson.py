@@ -11,8 +11,9 @@ from mpmath import mp, mpf
 from scipy.stats import norm
 
 import accountant as ac
-from accountant.events.truncated_poisson import log_binomial_tail, price_of_parts, truncation_odds
+from accountant.events.truncated_poisson import price_of_parts, truncation_odds
 from accountant.events.truncated_readings import ANGLES, SIDES, BatchSeen, log_sum_of
+from accountant.numerics.binomial_tails import log_binomial_tails
 from tests.cases import audit_after
 
 REPLACE = ac.Adjacency.REPLACE
@@ -37,6 +38,29 @@ def test_odds_by_their_sums(rate, records, largest):
             assert value == pytest.approx(float(truth), rel=1e-11, abs=1e-14)
 
 
+@pytest.mark.parametrize("adjacency", list(ac.Adjacency)[:2])
+@pytest.mark.parametrize(
+    ("rate", "records", "largest"),
+    [
+        (8.122865427457615e-09, 2032704367, 12),
+        (4.050344657389769e-09, 2010570660, 6),
+        (2e-9, 10**9, 1),
+        (7.39874467699354e-09, 1313020739, 8),
+    ],
+)
+def test_a_few_of_very_many_records(rate, records, largest, adjacency):
+    """Noise that hides nothing: delta is the chance to be in the batch, of which eight digits were right."""
+    with mp.workdps(50):
+        q = mpf(rate)
+        kept = mp.fsum(binomial(records - 1, k, q) * min(1, mpf(largest) / (k + 1)) for k in range(60 * largest + 60))
+        true = float(q * kept)
+    found = ac.delta(
+        ac.TruncatedPoissonGaussian(0.05, rate, records, largest, adjacency=adjacency), 1.0, method="tight"
+    )
+    assert found.lower <= true * (1 + 1e-10)
+    assert found.delta >= true * (1 - 1e-10)
+
+
 @pytest.mark.parametrize(("n", "least", "rate"), [(10_000, 4_000, 0.1), (300, 299, 1e-3), (10**6, 2_000, 1e-4)])
 def test_odds_below_the_range_of_floats(n, least, rate):
     with mp.workdps(60):
@@ -47,7 +71,7 @@ def test_odds_below_the_range_of_floats(n, least, rate):
             term *= mpf(n - k) / (k + 1) * q / (1 - q)
             total += term
             k += 1
-        assert log_binomial_tail(n, least, rate) == pytest.approx(float(mp.log(first * total)), rel=1e-12)
+        assert log_binomial_tails(n, least, rate)[1] == pytest.approx(float(mp.log(first * total)), rel=1e-12)
 
 
 def releases(vectors, rate, largest):
