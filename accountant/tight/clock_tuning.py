@@ -80,14 +80,14 @@ def _own_rung(kind: Kind, tick: float, order: float) -> Rung:
     whole = kind, None, Reference(math.ceil(ticks * (1 - WHOLE)), kind.above), 1.0
     if rounded <= mixed:
         return whole
-    low, high = (_scaled(kind, math.floor(ticks) + i, tick, order) for i in range(2))
+    low, high = (_scale(kind, math.floor(ticks) + i, tick, order) for i in range(2))
     share = math.inf if high is None else share_of(kind.above, high.pairs, None if low is None else low.pairs)
     if high is None or share > 1.0:
         return whole
     return min((whole, (kind, low, high, share)), key=ticks_of)
 
 
-def _scaled(kind: Kind, ticks: int, tick: float, order: float) -> Reference | None:
+def _scale(kind: Kind, ticks: int, tick: float, order: float) -> Reference | None:
     """The pairs of a kind made smaller or larger, so that they take that number of ticks; None of no ticks."""
     scale = math.sqrt(ticks * tick / kind.cost)
     for _ in range(SCALED if ticks else 0):
