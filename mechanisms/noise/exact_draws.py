@@ -12,7 +12,7 @@ import numpy as np
 from mechanisms.arrays import Booleans, Integers, Words
 from mechanisms.noise.source import Randomness
 
-__all__ = ["DistributionTable", "below", "coins", "logarithmic_series", "poisson"]
+__all__ = ["DistributionTable", "below", "coins", "expm1", "logarithmic_series", "poisson"]
 
 DIGITS = 60
 """Decimal digits of computed probabilities: the relative error of an operation is 1e-58, and 2^-128 is 3e-39."""
@@ -90,6 +90,13 @@ class DistributionTable:
             second = source.words(1)[0]
             values[i] += int(np.count_nonzero(self.low[values[i] : last[i]] <= second))
         return values.astype(np.int64) + self.first
+
+
+def expm1(number: Decimal) -> Decimal:
+    """exp(number) - 1 to 1e-38 of itself; by its series where the difference has fewer digits."""
+    if abs(number) > Decimal("1e-20"):
+        return number.exp() - 1
+    return number * (1 + number / 2 * (1 + number / 3))
 
 
 def poisson(rate: Decimal) -> Iterator[Decimal]:

@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import accountant as ac
-from mechanisms.noise.exact_draws import DIGITS, DistributionTable, poisson
+from mechanisms.noise.exact_draws import DIGITS, DistributionTable, expm1, poisson
 from mechanisms.noise.source import Randomness
 
 __all__ = ["LARGEST_MEAN", "Tries", "draw_tries"]
@@ -49,8 +49,8 @@ def negative_binomial(log_g: Decimal, shape: Decimal) -> Iterator[Decimal]:
     P(k) is proportional to (1-g)^k shape (shape + 1) ... (shape + k - 1) / k!; shape 0 is the limit. Precision as for
     `poisson`.
     """
-    missed = 1 - log_g.exp()
-    lost = (-shape * log_g).exp() - 1 if shape else -log_g
+    missed = -expm1(log_g)
+    lost = expm1(-shape * log_g) if shape else -log_g
     probability, value = (shape or 1) * missed / lost, 1
     while True:
         yield probability

@@ -43,6 +43,28 @@ def test_limits_of_the_negative_binomial():
             assert float(drawn[k - 1]) == pytest.approx(float(mp.mpf("0.25") * mp.mpf("0.75") ** (k - 1)), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "shape", [5e-324, *(10.0**-e for e in (300, 200, 62, 59, 57, 55, 40, 25, 19, 6)), 0.4, 37.0, 1e3]
+)
+@pytest.mark.parametrize("mean", [1.0 + 2**-52, 10.0])
+def test_every_shape_is_drawn_as_it_is_priced(mean, shape):
+    """Total variation against as many digits as the shape needs, with g from the price."""
+    tries = ac.NegativeBinomial(mean, shape)
+    with mp.workdps(700):
+        first, drawn = probabilities(tries)
+        log_g, s = mp.mpf(tries.log_g), mp.mpf(shape)
+        front = 1 / mp.expm1(-s * log_g) * s * -mp.expm1(log_g)
+    with mp.workdps(60):
+        missed, off, exact = -mp.expm1(log_g), mp.mpf(0), +front
+        for k, p in enumerate(drawn, first):
+            off += abs(p - exact)
+            exact *= missed * (k + s) / (k + 1)
+        assert off / 2 < mp.mpf(2) ** -100
+        # the limit where the shape is next to nothing
+        if shape < 1e-25:
+            assert abs(drawn[0] / (missed / -log_g) - 1) < mp.mpf(10) ** -20
+
+
 @pytest.mark.parametrize("seed", [None, 3])
 def test_draws(seed):
     source, tries = as_randomness(seed), ac.Geometric(3.0)
