@@ -22,7 +22,7 @@ from mechanisms.individual_votes import VOTE_GRAIN, Prices
 from mechanisms.individuals import read_individuals
 from mechanisms.neighbours.kernels import similarity_of
 from mechanisms.neighbours.records import Answered, grow
-from mechanisms.noise.source import noise_of
+from mechanisms.noise.source import check_noise, noise_of
 from mechanisms.paying import Noise, PayingPartitions
 from mechanisms.shards.similar import ShardedSimilar
 from mechanisms.validation import check_count, check_fitted, check_positive, name_as
@@ -194,9 +194,9 @@ class IndividualKNN(Exclusive, Parameters):
         budgets = ac.IndividualFilter(self.budget)
         with name_as("sigma", "count_sigma"):
             count_event, min_count = ac.Gaussian(self.count_sigma), check_positive("min_count", self.min_count)
-        vote_sigma = check_positive("vote_sigma", self.vote_sigma)
-        answered = Answered(kernel, given.width, self.reuse)
+        vote_sigma, answered = check_positive("vote_sigma", self.vote_sigma), Answered(kernel, given.width, self.reuse)
         source = check_source(self.rng, self.store)
+        check_noise(count_event, source)
         people = given.budgets(budgets, self.store, getattr(self, "_people", None))
         keys = people.names(given.ids, given.features, given.labels)
         hashing = given.hash(self.hashing, source)

@@ -22,7 +22,7 @@ from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive
 from mechanisms.frames import Vocabulary
 from mechanisms.labelling_plan import LabellingPlan, PlanExceeded, Promises, subtract
-from mechanisms.noise.source import Randomness
+from mechanisms.noise.source import Randomness, check_noise
 from mechanisms.phases import phase
 from mechanisms.voting import noisy_argmax, passes_screening
 
@@ -184,6 +184,9 @@ class Labeller(Parameters, Exclusive, ABC):
 
         After an interrupted `fit` nothing can be drawn: records and plan could be from different calls.
         """
+        for event in (plan.screening, plan.vote):
+            if event is not None:
+                check_noise(event, source)
         self._start_ledger()
         self._fitted = False
         self._promises.begin(plan)

@@ -21,7 +21,7 @@ from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.neighbours.kernels import products
 from mechanisms.noise.sampling import poisson_sample
-from mechanisms.noise.source import as_randomness, noise_of
+from mechanisms.noise.source import as_randomness, check_noise, noise_of
 from mechanisms.phases import phase
 from mechanisms.validation import (
     check_count,
@@ -190,6 +190,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         labels, classes = read_labels(y, len(records), self.n_classes, names.classes)
         check_rate(self.sampling_rate)
         plan, source = self._plan(), as_randomness(self.rng)
+        check_noise(plan.event, source, GRADIENT_GRAIN)
         if not hasattr(self, "spent_"):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
         self._promised, self._begun = self._promised + plan.composition, begun + 1

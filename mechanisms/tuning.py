@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ from mechanisms.budgets.journal import Journal, Part
 from mechanisms.exclusive import Exclusive, UsageError, exclusive
 from mechanisms.individual_knn import IndividualKNN
 from mechanisms.noise.exact_draws import below
-from mechanisms.noise.source import Randomness, as_randomness, noise_of
+from mechanisms.noise.source import Randomness, as_randomness, check_noise, noise_of
 from mechanisms.noise.tries import Tries, draw_tries
 from mechanisms.phases import listen, phase
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.students.network import NetworkStudent
-from mechanisms.tuning_grid import Model, combine, make_model, most_spent, prepare, renew
+from mechanisms.tuning_grid import Model, combine, make_model, most_spent, noises_of, prepare, renew
 from mechanisms.validation import check_count, check_features, check_labels, check_positive, check_public, name_as
 
 __all__ = ["Tuner", "Tuning", "TuningError", "tune"]
@@ -199,6 +200,9 @@ class Tuner(Exclusive):
             raise UsageError("Tuner.run was called before; accepted: a new Tuner, with a price of its own")
         data = self._check(X, y, validation)
         source = as_randomness(self._rng)
+        noises = (noises_of(model, self.n_records, self.n_classes) for model in self._models)
+        for event in (self.score_event, *chain.from_iterable(noises)):
+            check_noise(event, source)
         part = Part() if journal is None else journal.part(self._header(journal, data, source))
         self._begun = True
         if not part.answers:

@@ -17,7 +17,7 @@ from mechanisms.private_knn import PrivateKNN
 from mechanisms.reverse_knn import ReverseKNN
 from mechanisms.validation import check_count, check_positive
 
-__all__ = ["Model", "combine", "make_model", "most_spent", "prepare", "renew"]
+__all__ = ["Model", "combine", "make_model", "most_spent", "noises_of", "prepare", "renew"]
 
 Model: TypeAlias = PrivateKNN | IndividualKNN | ReverseKNN
 
@@ -93,6 +93,15 @@ def most_spent(model: Model, queries: int, records: int, classes: int) -> ac.Com
     release = model.planned(records, classes)
     spent: ac.Composition = release.rounds * release.event
     return spent
+
+
+def noises_of(model: Model, records: int, classes: int) -> list[ac.Event]:
+    """Noise that a labelling draws and that could be too wide for it; that of votes among k neighbours never is."""
+    if isinstance(model, IndividualKNN):
+        return [ac.Gaussian(model.count_sigma)]
+    if isinstance(model, ReverseKNN) and model.model == "central":
+        return [model.planned(records, classes).event]
+    return []
 
 
 def renew(model: Any, source: Randomness) -> Any:

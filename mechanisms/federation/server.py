@@ -54,7 +54,7 @@ from mechanisms.federation.protocols import (
 from mechanisms.federation.receiver import Receiver
 from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.shuffler import Shuffler
-from mechanisms.noise.source import Randomness, as_randomness, noise_of
+from mechanisms.noise.source import Randomness, as_randomness, check_noise, noise_of
 
 __all__ = ["MODELS", "Client", "ReleasedCounts", "Server", "Shuffler", "add_up"]
 
@@ -119,6 +119,8 @@ class Server(Receiver):
             "shuffle": (Kind.SHUFFLED,),
         }[model]
         self._source: Randomness | None = as_randomness(rng) if model == "central" else None
+        if self._source is not None:
+            check_noise(self.event, self._source)
         self.session = secrets.token_bytes(16)
         self.spent_ = ac.Composition()
 

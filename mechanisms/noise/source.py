@@ -11,6 +11,9 @@ nothing that doubles can represent (notebooks/mathematics.md, Lattice noise):
 * for discrete Laplace noise the corners of the density lie on the lattice, and the difference is O(a^2 h^2/s^2), below
   1e-24 a^2;
 * the probability that a noisy value reaches a threshold, or is the largest, is right to h/s, below 1e-12.
+
+A draw is added as a float: one beyond 2^53 h would be rounded before the sum is, and the low bits of the sum would show
+those of the value. Noise so wide that a draw is there with a probability above e^-128 is refused.
 """
 
 from __future__ import annotations
@@ -27,13 +30,13 @@ import accountant as ac
 from mechanisms.arrays import Floats, Words
 from mechanisms.validation import require
 
-__all__ = ["Randomness", "Seeded", "System", "additive_noise", "as_randomness", "noise_of"]
+__all__ = ["Randomness", "Seeded", "System", "additive_noise", "as_randomness", "check_noise", "noise_of"]
 
 FINENESS = 41
 """Binary digits of exact noise below its scale, which set the spacing of the lattice."""
 
-LONGEST = 56
-"""Most binary digits of a scale in lattice units, so that draws fit into 64 bits: none exceeds 2^7 scales."""
+WIDEST = {"gaussian": 2.0**49, "laplace": 2.0**46}
+"""Largest scales in lattice units: a draw is beyond 2^53 units, which floats hold exactly, with probability e^-128."""
 
 
 class Randomness(Protocol):
@@ -109,16 +112,16 @@ class System:
         return _to_unit_interval(self.words(size))
 
     def gaussian(self, sigma: float, size: int, grain: float) -> Floats:
-        return _draw_on_lattice("make_gaussian", sigma, size, grain)
+        return _draw_on_lattice("gaussian", sigma, size, _spacing(sigma, grain))
 
     def laplace(self, scale: float, size: int, grain: float) -> Floats:
-        return _draw_on_lattice("make_laplace", scale, size, grain)
+        return _draw_on_lattice("laplace", scale, size, _spacing(scale, grain))
 
     def discrete_gaussian(self, sigma: float, size: int) -> Floats:
-        return _draw_integers("make_gaussian", sigma, size)
+        return _draw_on_lattice("gaussian", sigma, size, 1.0)
 
     def discrete_laplace(self, scale: float, size: int) -> Floats:
-        return _draw_integers("make_laplace", scale, size)
+        return _draw_on_lattice("laplace", scale, size, 1.0)
 
 
 class Seeded:
@@ -176,24 +179,25 @@ def _to_unit_interval(words: Words) -> Floats:
     return np.minimum(((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53, 1 - 2.0**-53)
 
 
-def _draw_on_lattice(maker: str, scale: float, size: int, grain: float) -> Floats:
-    """Exact noise on a lattice that contains the multiples of `grain`.
+def _spacing(scale: float, grain: float) -> float:
+    """Of a lattice that contains the multiples of `grain` and is finer than the scale."""
+    return min(2.0 ** (math.frexp(scale)[1] - FINENESS), grain)
+
+
+def _refuse_wide(distribution: str, scale: float, spacing: float) -> None:
+    widest = WIDEST[distribution] * spacing
+    if scale > widest:
+        raise ac.ParameterError(f"noise of scale {scale:g}; accepted: at most {widest:g}, of which draws are exact")
+
+
+def _draw_on_lattice(distribution: str, scale: float, size: int, spacing: float) -> Floats:
+    """Exact noise on the multiples of `spacing`.
 
     Rounding the sum of a value and a draw to a double is post-processing of the exact sum.
     """
-    spacing = min(2.0 ** (math.frexp(scale)[1] - FINENESS), grain)
-    if scale / spacing > 2.0**LONGEST:
-        raise ac.ParameterError(f"noise of scale {scale:g}; accepted: at most {spacing * 2.0**LONGEST:g}")
-    draws = _sampler(maker, scale / spacing)([0] * size) if size else []
+    _refuse_wide(distribution, scale, spacing)
+    draws = _sampler(f"make_{distribution}", scale / spacing)([0] * size) if size else []
     noise: Floats = np.array(draws, dtype=np.float64) * spacing
-    return noise
-
-
-def _draw_integers(maker: str, scale: float, size: int) -> Floats:
-    """Exact discrete noise on the integers."""
-    if scale > 2.0**45:
-        raise ac.ParameterError(f"discrete noise of scale {scale:g}; accepted: at most {2.0**45:g}")
-    noise: Floats = np.array(_sampler(maker, scale)([0] * size) if size else [], dtype=np.float64)
     return noise
 
 
@@ -241,6 +245,19 @@ def additive_noise(event: ac.Event) -> ac.AdditiveNoise:
     return noise
 
 
+def check_noise(event: ac.Event, source: Randomness, grain: float = 1.0) -> None:
+    """Refuse, before anything is charged or written, noise that the source could not draw exactly; a seed need not.
+
+    Raises
+    ------
+    accountant.ParameterError
+        The event has no additive noise, or too much for exact draws.
+    """
+    distribution, scale, discrete = additive_noise(event)
+    if not source.repeatable:
+        _refuse_wide(distribution, scale, 1.0 if discrete else _spacing(scale, grain))
+
+
 def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0) -> Floats:
     """Draw the noise that an event prices, so that draw and price come from one object.
 
@@ -252,7 +269,7 @@ def noise_of(event: ac.Event, source: Randomness, size: int, grain: float = 1.0)
     Raises
     ------
     accountant.ParameterError
-        The event has no additive noise.
+        The event has no additive noise, or too much for exact draws: see `check_noise`.
     """
     distribution, scale, discrete = additive_noise(event)
     if distribution == "gaussian":
