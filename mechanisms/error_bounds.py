@@ -16,7 +16,18 @@ from mechanisms.local_reports import CollisionReports, RandomizedBits
 from mechanisms.local_reports.randomizer import Responses
 from mechanisms.validation import check_count, check_positive, check_real
 
-__all__ = ["ErrorBound", "collision_error", "laplace_error", "least_gap", "randomized_response_error"]
+__all__ = [
+    "ErrorBound",
+    "collision_error",
+    "discrete_laplace_error",
+    "laplace_error",
+    "least_gap",
+    "randomized_response_error",
+]
+
+
+ROUNDING = 1e-15
+"""More than the error of a logarithm and of a product of it, by which discrete bounds are on the safe side."""
 
 
 class ErrorBound(NamedTuple):
@@ -53,7 +64,34 @@ def laplace_error(
     neighbors, labels : int
         k and r.
     shares : bool
-        The paper's multi-message shuffle protocol, whose noise has scale 4kr/epsilon.
+        The paper's multi-message shuffle protocol: its noise is discrete, see `discrete_laplace_error`.
+
+    Raises
+    ------
+    accountant.ParameterError
+        A value is out of range.
+    """
+    if shares:
+        return discrete_laplace_error(classes, beta, epsilon, neighbors, labels, shares=True)
+    nats, nonzeros = _read(classes, beta, neighbors, labels)
+    return 2 * nonzeros * nats / check_positive("epsilon", epsilon)
+
+
+def discrete_laplace_error(
+    classes: int, beta: float, epsilon: float, neighbors: int = 1, labels: int = 1, *, shares: bool = False
+) -> float:
+    """The least whole number t with ``2 x^(t+1)/(1+x) <= beta/c``, x = exp(-1/b), for discrete noise of scale b.
+
+    That is the probability with which discrete Laplace noise exceeds t. The paper's formula ``b log(c/beta)`` is that
+    of continuous noise and can be less, by less than 1.
+
+    Parameters
+    ----------
+    classes, beta, epsilon, neighbors, labels
+        As for `laplace_error`.
+    shares : bool
+        The paper's multi-message shuffle protocol, of scale ``b = 4kr/epsilon``; else the central model with the noise
+        "discrete-laplace", of scale ``b = 2kr/epsilon``.
 
     Raises
     ------
@@ -61,7 +99,10 @@ def laplace_error(
         A value is out of range.
     """
     nats, nonzeros = _read(classes, beta, neighbors, labels)
-    return (4 if shares else 2) * nonzeros * nats / check_positive("epsilon", epsilon)
+    scale = (4 if shares else 2) * nonzeros / check_positive("epsilon", epsilon)
+    nats += ROUNDING * (1 + nats) - math.log1p(math.expm1(-1 / scale) / 2)
+    steps = scale * nats
+    return steps if steps >= 2.0**53 else float(math.ceil(steps) - 1)
 
 
 def randomized_response_error(

@@ -11,8 +11,15 @@ from scipy.stats import binom
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.error_bounds import collision_error, laplace_error, least_gap, randomized_response_error
+from mechanisms.error_bounds import (
+    collision_error,
+    discrete_laplace_error,
+    laplace_error,
+    least_gap,
+    randomized_response_error,
+)
 from mechanisms.local_reports import CollisionReports, RandomizedBits
+from mechanisms.noise.source import as_randomness
 
 BETA, CLASSES = 0.05, 10
 
@@ -72,7 +79,8 @@ def test_formulas_are_those_of_the_paper_at_30_digits():
         theorem = front * mp.sqrt(2 * 400 * mp.log(10 / mp.mpf("0.05")) / (2 * c - 1 + c * e))
         assert abs(collision_error(400, 10, 0.05, 0.5, 2, 2).printed / theorem - 1) < 1e-13
     assert laplace_error(10, 0.05, 0.5, 3, 2) == pytest.approx(2 * 6 * math.log(200) / 0.5)
-    assert laplace_error(10, 0.05, 0.5, shares=True) == 2 * laplace_error(10, 0.05, 0.5)
+    printed = 2 * laplace_error(10, 0.05, 0.5)  # of shares; their noise is whole
+    assert laplace_error(10, 0.05, 0.5, shares=True) == math.floor(printed)
 
 
 def test_laplace_against_the_exact_maximum():
@@ -82,6 +90,32 @@ def test_laplace_against_the_exact_maximum():
             error, scale = laplace_error(classes, beta, 0.8, 2), 4 / 0.8
             exceeded = -math.expm1(classes * math.log1p(-math.exp(-error / scale)))
             assert 0.75 * beta < exceeded <= beta
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 100), st.floats(1e-6, 0.999), st.floats(0.01, 60), st.integers(1, 5), st.booleans())
+def test_discrete_noise_is_within_its_bound_and_not_within_less(classes, beta, epsilon, k, shares):
+    """The exact tail at 40 digits, at the bound and one below."""
+    error = discrete_laplace_error(classes, beta, epsilon, k, shares=shares)
+    assert error == math.floor(error) >= 0
+    with mp.workdps(40):
+        x = mp.exp(-mp.mpf(epsilon) / ((4 if shares else 2) * k))
+        at, below = (2 * x ** (t + 1) / (1 + x) for t in (error, error - 1))
+        assert at <= mp.mpf(beta) / classes
+        assert error == 0 or below > mp.mpf(beta) / classes * (1 - mp.mpf(10) ** -9)
+    if shares:
+        assert laplace_error(classes, beta, epsilon, k, shares=True) == error
+
+
+def test_discrete_noise_by_its_draws():
+    """Noise of scale 0.5 is off by 1 or more with probability 0.238: a bound of 0.98 for 0.14 was none."""
+    assert laplace_error(1, 0.14, 8.0, shares=True) == 1.0
+    assert discrete_laplace_error(1, 0.14, 4.0) == 1.0
+    off = np.abs(as_randomness(0).discrete_laplace(0.5, 100_000))
+    assert (off > 0.983).mean() > 0.23
+    assert (off > 1.0).mean() < 0.14
+    assert discrete_laplace_error(10, 0.05, 1e9) == 0.0
+    assert discrete_laplace_error(10, 0.05, 1e-320) == math.inf
 
 
 def test_the_mechanism_keeps_all_three_and_the_gap_is_enough():
