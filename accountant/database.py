@@ -21,6 +21,11 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+try:
+    import fcntl
+except ImportError:  # not where it is no POSIX system; the number is then compared without a lock
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["Database", "FileKind", "RunStatement", "remove_database"]
 
 RunStatement = Callable[..., sqlite3.Cursor]
@@ -184,27 +189,28 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[RunStatement]:
         """One transaction, on disk when the block ends or not there at all; yields a function that runs a statement."""
-        with self._turn, self._translate_errors():
-            try:
-                # inside the try: an interrupt after SQLite has begun must roll back
-                self._connection.execute("BEGIN IMMEDIATE")
-                if self._known is not None:
-                    self._refuse_another()
-                    self._check_generation(self._connection.execute)
-                before = self._connection.total_changes
-                yield self._connection.execute
-                counted = self._kind.refuse_older and self._connection.total_changes != before
-                if counted:
-                    self._connection.execute("UPDATE generation SET number = number + 1")
-                    ((identity, number),) = self._connection.execute("SELECT identity, number FROM generation")
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-        if counted:
-            self._known = identity, number
-            self._write_generation(identity, number)
+        with self._turn:
+            with self._translate_errors():
+                try:
+                    # inside the try: an interrupt after SQLite has begun must roll back
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    if self._known is not None:
+                        self._refuse_another()
+                        self._check_generation(self._connection.execute)
+                    before = self._connection.total_changes
+                    yield self._connection.execute
+                    counted = self._kind.refuse_older and self._connection.total_changes != before
+                    if counted:
+                        self._connection.execute("UPDATE generation SET number = number + 1")
+                        ((identity, number),) = self._connection.execute("SELECT identity, number FROM generation")
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    raise
+            if counted:
+                self._known = identity, number
+                self._write_generation(identity, number)
 
     def reopen(self) -> Database:
         """Another connection to the same file, for a forked child: SQLite's connections must not be carried over.
@@ -300,14 +306,14 @@ class Database:
             self._refuse_older(self._known, identity, number, "")
         self._known = identity, number
         try:
-            seen = self._generation.read_text(encoding="ascii").split()
-        except (FileNotFoundError, UnicodeDecodeError):
+            seen = _parse_generation(self._generation.read_bytes())
+        except FileNotFoundError:
             return
         except OSError as error:
             raise self.refuse(f"{self._generation.name}: {error.strerror}; accepted: one that can be read") from None
-        if len(seen) == 2 and seen[1].isdecimal():
+        if seen is not None:
             other = f", or this one without {self._generation.name}, if nothing was released since"
-            self._refuse_older((seen[0], int(seen[1])), identity, number, other)
+            self._refuse_older(seen, identity, number, other)
 
     def _refuse_older(self, seen: tuple[str, int], identity: str, number: int, other: str) -> None:
         if seen[0] == identity and seen[1] <= number:
@@ -320,15 +326,22 @@ class Database:
         )
 
     def _write_generation(self, identity: str, number: int) -> None:
-        """Overwrite the generation file in place, without fsync.
+        """Overwrite the generation file in place, without fsync, unless another process has written a later number.
 
         After a crash it may hold a smaller number: an older copy may then go unnoticed, but no file is refused wrongly.
+        The lock between look and write is that of the open file, which ends with the process.
         """
         line = f"{identity} {number}".ljust(GENERATION_BYTES - 1) + "\n"
         with suppress(OSError):
-            file = os.open(self._generation, os.O_WRONLY | os.O_CREAT, 0o600)
+            file = os.open(self._generation, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                os.write(file, line.encode("ascii"))
+                if fcntl is not None:
+                    with suppress(OSError):  # a file system without locks
+                        fcntl.flock(file, fcntl.LOCK_EX)
+                seen = _parse_generation(os.read(file, GENERATION_BYTES))
+                if seen is None or (seen[0] == identity and seen[1] < number):
+                    os.lseek(file, 0, os.SEEK_SET)
+                    os.write(file, line.encode("ascii"))
             finally:
                 os.close(file)
 
@@ -349,6 +362,12 @@ class Database:
 
 def _generation_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.generation")
+
+
+def _parse_generation(line: bytes) -> tuple[str, int] | None:
+    """Identity and number of a generation file; None if it holds something else."""
+    seen = line.decode("ascii", errors="replace").split()
+    return (seen[0], int(seen[1])) if len(seen) == 2 and seen[1].isdecimal() else None
 
 
 def _identify(path: Path) -> tuple[int, int] | None:

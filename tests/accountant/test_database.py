@@ -4,7 +4,10 @@ import contextlib
 import gc
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -102,6 +105,69 @@ def test_a_commit_that_the_number_missed_is_accepted(tmp_path):
     database.close()
     (tmp_path / "a.db.generation").write_bytes(beside)
     assert charges(opened(path)) == [1, 2]
+
+
+def test_a_late_number_does_not_replace_a_later_one(tmp_path, monkeypatch):
+    """Preempted between commit and number, while another process commits and writes the next one."""
+    path = tmp_path / "a.db"
+    late, other = opened(path), opened(path)
+    write = late._write_generation
+
+    def wait(identity, number):
+        shutil.copyfile(path, tmp_path / "old")
+        charge(other, 2)
+        write(identity, number)
+
+    monkeypatch.setattr(late, "_write_generation", wait)
+    charge(late, 1)
+    assert charges(late) == [1, 2]
+    for each in (late, other):
+        each.close()
+    shutil.copyfile(tmp_path / "old", path)
+    with pytest.raises(Refused, match="older copy"):
+        opened(path)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.accountant import test_database
+
+database = test_database.opened(Path(sys.argv[1]))
+os.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+test_database.charge(database, 1)
+"""
+
+
+def test_a_process_killed_over_the_number_holds_nobody_up(tmp_path):
+    path = tmp_path / "a.db"
+    killed = subprocess.run([sys.executable, "-c", KILLED, path], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    database = opened(path)
+    assert charges(database) == [1]
+    charge(database, 2)
+    shutil.copyfile(path, tmp_path / "old")
+    charge(database, 3)
+    database.close()
+    shutil.copyfile(tmp_path / "old", path)
+    with pytest.raises(Refused, match="older copy"):
+        opened(path)
+
+
+def test_the_number_of_another_file_is_left_alone(tmp_path, monkeypatch):
+    """Removed and made anew between commit and number."""
+    path = tmp_path / "a.db"
+    late = opened(path)
+    write = late._write_generation
+
+    def wait(identity, number):
+        remove_database(path)
+        opened(path).close()
+        write(identity, number)
+
+    monkeypatch.setattr(late, "_write_generation", wait)
+    charge(late, 1)
+    assert charges(opened(path)) == []
 
 
 @pytest.mark.parametrize("alone", [False, True])
