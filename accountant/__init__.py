@@ -76,6 +76,7 @@ from accountant.events.tries import Geometric, NegativeBinomial, Poisson
 from accountant.events.with_replacement import SampledWithReplacement
 from accountant.filters import BudgetExceeded, Filter, FilterConversion, IndividualFilter, Odometer
 from accountant.guarantee import Guarantee, format_up
+from accountant.numerics.exact import root_up
 from accountant.price import delta, epsilon
 from accountant.rates import epsilons_by_group
 from accountant.renyi.conversion import Conversion
@@ -204,6 +205,7 @@ __all__ = [
     "posterior",
     "precision",
     "register_event",
+    "root_up",
     "shorten",
     "shuffled_delta",
     "shuffled_epsilon",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 
 import numpy as np
 
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
 from mechanisms.noise.source import Randomness, noise_of
-from mechanisms.validation import check_positive
+from mechanisms.validation import check_positive, check_real
 
 __all__ = [
     "check_sets",
@@ -73,5 +73,9 @@ def clip_votes(labels: Integers, clip: float) -> Floats:
 
 
 def clipped_sensitivity(clip: float) -> float:
-    """L2 sensitivity of a sum of clipped votes (see `clip_votes`) when one neighbour takes the place of another."""
-    return math.sqrt(2 * clip)
+    """L2 sensitivity of a sum of clipped votes (see `clip_votes`) when one neighbour takes the place of another.
+
+    Rounded up, so that no price is that of a smaller one.
+    """
+    most = check_real("clip", clip, "above 0, at most 1e99", lambda number: 0 < number <= 1e99)
+    return ac.root_up(2 * Fraction(most))

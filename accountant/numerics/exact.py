@@ -57,7 +57,13 @@ def quotient_up(count: int, above: float, below: float) -> float:
 
 
 def root_up(square: Fraction) -> float:
-    """The least float whose square is not below a positive number."""
+    """The least float whose square is not below a positive number.
+
+    Parameters
+    ----------
+    square : Fraction
+        Whole numbers and what a float holds exactly are fractions; below 1e300.
+    """
     root = math.sqrt(square.numerator / square.denominator)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)

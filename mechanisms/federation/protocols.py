@@ -14,6 +14,7 @@ shares              scale, participants; shape and ratio of the flood (see `nois
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 from typing import Protocol as Interface
 
@@ -217,7 +218,7 @@ def central_event(noise: str, scale: float, moved: int, adjacency: ac.Adjacency 
     if noise == "laplace":
         return ac.Laplace(scale, 1.0, moved, adjacency=adjacency)
     if noise == "gaussian":
-        return ac.Gaussian(scale, math.sqrt(moved), adjacency=adjacency)
+        return ac.Gaussian(scale, ac.root_up(Fraction(moved)), adjacency=adjacency)
     if noise == "discrete-laplace":
         return ac.DiscreteLaplace(scale, 1, moved, adjacency=adjacency)
     if noise == "discrete-gaussian":
@@ -231,7 +232,7 @@ def covers_counts(event: object, nonzeros: int) -> bool:
         return False
     moved = nonzeros if event.adjacency == ac.Adjacency.ADD_REMOVE else 2 * nonzeros
     if isinstance(event, ac.Gaussian):
-        return bool(event.sensitivity >= math.sqrt(moved))
+        return Fraction(event.sensitivity) ** 2 >= moved
     return bool(event.sensitivity >= 1 and event.coordinates >= moved)
 
 

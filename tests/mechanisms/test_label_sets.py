@@ -13,7 +13,7 @@ from mechanisms.datasets import Dataset, digits
 from mechanisms.experiment import Experiment, ReverseExperiment, ReverseSetting, Setting
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.network import NetworkStudent
-from mechanisms.voting import clip_votes
+from mechanisms.voting import clip_votes, clipped_sensitivity
 
 WHOLE = digits()
 SETS = np.stack([WHOLE.labels % 2, WHOLE.labels >= 5, WHOLE.labels % 3 == 0], axis=1).astype(np.int64)
@@ -52,7 +52,7 @@ def test_pate_labels_sets():
     out = model.label(PUBLIC.features[:40])
     assert out.labels.shape == (40, 3)
     assert np.mean(out.labels == PUBLIC.labels[:40]) > 0.8
-    assert out.composition == 40 * ac.Gaussian(0.5, 6**0.5)
+    assert out.composition == 40 * ac.Gaussian(0.5, clipped_sensitivity(3.0))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_rounds_and_students_learn_sets():
     assert np.mean(out.student.predict(TEST.features) == TEST.labels) > 0.7
     assert out.student.predict(TEST.features[:0]).shape == (0, 3)
     assert out.student.transform(TEST.features).shape == (200, 16)
-    assert out.composition == 80 * ac.PoissonSubsampled(ac.Gaussian(2.0, 6**0.5), 0.5)
+    assert out.composition == 80 * ac.PoissonSubsampled(ac.Gaussian(2.0, clipped_sensitivity(3.0)), 0.5)
 
 
 @pytest.mark.parametrize("labels", [np.full((3, 2), -1), np.array([[0, 1], [1, 2], [0, 0]]), np.array([[0, -1]] * 3)])

@@ -1,6 +1,7 @@
 """Private-kNN: the released labels, their price, and that nothing is released before it is charged."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import mechanisms as mx
 from mechanisms.neighbours.euclidean import Neighbours
 from mechanisms.noise.sampling import RecordSampler, poisson_sample
 from mechanisms.noise.source import Seeded, as_randomness
+from mechanisms.voting import clipped_sensitivity
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 5)).astype(np.float32)
@@ -316,6 +318,16 @@ def test_clipped_votes_keep_their_sensitivity(clip):
     gaps = np.linalg.norm(votes[:, None] - votes[None], axis=2)
     assert gaps.max() <= math.sqrt(2 * clip) * (1 + 1e-12)
     assert votes.sum(axis=1).max() <= clip * (1 + 1e-12)
+
+
+def test_the_sensitivity_of_clipped_votes_is_rounded_up():
+    """sqrt(2 clip) was below the root for 1.5, 3, 5."""
+    for clip in (0.1, 1.5, 3.0, 5.0, 7.3, 1e-40, 1e90):
+        assert Fraction(clipped_sensitivity(clip)) ** 2 >= 2 * Fraction(clip)
+        assert clipped_sensitivity(clip) == pytest.approx(math.sqrt(2 * clip), rel=1e-15)
+    for clip in (0.0, -1.0, math.nan, math.inf, 1e100):
+        with pytest.raises(ac.ParameterError, match=r"clip = .*; accepted: "):
+            clipped_sensitivity(clip)
 
 
 @pytest.mark.parametrize("bad", [np.full((200, 3), 2), RNG.random((200, 3)), Y, np.zeros((200, 0))])

@@ -1,6 +1,8 @@
 """A shuffler trusts neither servers nor clients: its own price, its own list of clients, one setup for all."""
 
 import copy
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from mechanisms.federation.messages import (
     UnsuitableMessage,
     digest_of,
 )
-from mechanisms.federation.protocols import central_event, protocol_of
+from mechanisms.federation.protocols import central_event, covers_counts, protocol_of
 from mechanisms.federation.round_setup import RoundSetup, RoundSize
 from mechanisms.federation.server import Server, Shuffler
 from mechanisms.federation.targets import DEFAULT_ROUTE, RECEIVED, Target
@@ -218,6 +220,17 @@ def test_a_server_opens_no_round_that_moves_more_than_it_charges(noise, adjacenc
         Server("central", central_event(noise, 3.0, moved - 1, adjacency), 0).open(setup)
     for enough in (moved, moved + 1):
         assert Server("central", central_event(noise, 3.0, enough, adjacency), 0).open(setup)
+
+
+def test_a_gaussian_round_is_priced_for_all_that_moves():
+    """sqrt(moved) was below the root for moved = 3, 6, 10."""
+    for nonzeros in range(1, 60):
+        for adjacency, moved in ((ADD_REMOVE, nonzeros), (REPLACE, 2 * nonzeros)):
+            event = central_event("gaussian", 3.0, moved, adjacency)
+            assert Fraction(event.sensitivity) ** 2 >= moved
+            assert covers_counts(event, nonzeros)
+            less = ac.Gaussian(3.0, math.nextafter(event.sensitivity, 0.0), adjacency=adjacency)
+            assert not covers_counts(less, nonzeros)
 
 
 @pytest.mark.parametrize(
