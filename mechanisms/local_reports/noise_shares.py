@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -128,13 +128,13 @@ class NoiseShares:
     def tally(self, entries: Integers, source: Randomness) -> MessageCounts:
         """Draw all messages of records with entries (n, nonzeros) and count them, in less memory than `messages`."""
         rows = check_entries(entries, self.nonzeros, self.domain, many=True)
-        part = Decimal(len(rows)) / self.participants
-        rate = Decimal(1 / self.scale)
-        plus, minus = (self._noise(rate, part, source) for _ in range(2))
-        plus += np.bincount(rows.ravel(), minlength=self.domain)
-        if self.flood is not None:
-            pairs = self._noise(-_log(self.flood.ratio), part * Decimal(self.flood.shape), source)
-            plus, minus = plus + pairs, minus + pairs
+        with localcontext(prec=DIGITS):
+            part = Decimal(len(rows)) / self.participants
+            plus, minus = (self._noise(_rate(self.scale), part, source) for _ in range(2))
+            plus += np.bincount(rows.ravel(), minlength=self.domain)
+            if self.flood is not None:
+                pairs = self._noise(-Decimal(self.flood.ratio).ln(), part * Decimal(self.flood.shape), source)
+                plus, minus = plus + pairs, minus + pairs
         return MessageCounts(plus, minus)
 
     def messages(self, entries: Integers, source: Randomness) -> Messages:
@@ -168,16 +168,14 @@ class NoiseShares:
         return Estimate(counts, np.full(self.domain, self.count_variance(records)))
 
     def _noise(self, rate: Decimal, shape: Decimal, source: Randomness) -> Integers:
-        """Negative binomial draws for all entries, of ratio exp(-rate).
+        """Negative binomial draws for all entries, of ratio exp(-rate), in the decimal precision of the caller.
 
         Their terms of the logarithmic series are drawn for all entries together and then placed at random.
         """
-        with localcontext() as context:
-            context.prec = DIGITS
-            ratio = (-rate).exp()
-            mean = -shape * self.domain * (1 - ratio).ln()
-            pieces = int(mean / LARGEST_MEAN) + 1
-            number = int(_poisson_table(mean / pieces).draw(source, pieces).sum())
+        ratio = (-rate).exp()
+        mean = -shape * self.domain * (1 - ratio).ln()
+        pieces = int(mean / LARGEST_MEAN) + 1
+        number = int(_poisson_table(mean / pieces).draw(source, pieces).sum())
         sizes = _term_table(ratio).draw(source, number)
         places = below(source, number, self.domain).astype(np.int64)
         noise = np.zeros(self.domain, np.int64)
@@ -260,10 +258,10 @@ def shares_for(
     return flood_shares(sums, epsilon, delta, rounds=rounds, **route)
 
 
-def _log(ratio: float) -> Decimal:
-    with localcontext() as context:
-        context.prec = DIGITS
-        return Decimal(ratio).ln()
+def _rate(scale: float) -> Decimal:
+    """1/scale, rounded down: to no less noise than is priced."""
+    with localcontext(prec=DIGITS, rounding=ROUND_FLOOR):
+        return 1 / Decimal(scale)
 
 
 @lru_cache(maxsize=16)

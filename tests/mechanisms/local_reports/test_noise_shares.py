@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -74,6 +75,27 @@ def test_noise_drawn_is_discrete_laplace(participants, batches, scale):
     chi_squared = ((seen - expected) ** 2 / expected).sum()
     assert abs(chi_squared - (values.size - 1)) < 4.5 * math.sqrt(2 * (values.size - 1))
     assert noise.var() == pytest.approx(shares.count_variance(participants), rel=0.05)
+
+
+def test_rates_are_those_of_the_price_and_never_above(monkeypatch):
+    """1/scale as a float was above 1/scale for 10, and shapes had 28 digits: both less noise than priced."""
+    drawn = []
+
+    def note(self, rate, shape, source):
+        drawn.append((Fraction(rate), Fraction(shape)))
+        return np.zeros(self.domain, np.int64)
+
+    monkeypatch.setattr(NoiseShares, "_noise", note)
+    for scale in (10.0, 0.05, 3.0, 7.1, 2e4):
+        drawn.clear()
+        NoiseShares(4, 1, 3, scale, Flood(3.0, 0.7)).tally(np.zeros((1, 1), np.int64), System())
+        for rate, shape in drawn[:2]:
+            assert 0 <= 1 - rate * Fraction(scale) < Fraction(1, 10**58)
+            assert abs(3 * shape - 1) < Fraction(1, 10**58)
+        with mpmath.workdps(80):
+            rate, shape = (mpmath.mpf(each.numerator) / each.denominator for each in drawn[2])
+            assert abs(rate / -mpmath.log(mpmath.mpf(0.7)) - 1) < mpmath.mpf(10) ** -57
+            assert abs(shape - 1) < mpmath.mpf(10) ** -57
 
 
 def test_noise_of_neighbouring_counts_is_independent():
