@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from mechanisms.arrays import Booleans, Integers, Words
+from mechanisms.noise.exact_draws import coins
 from mechanisms.noise.source import Randomness
 from mechanisms.validation import require
 
@@ -17,26 +18,9 @@ WORD = np.dtype("<u8")
 
 
 def poisson_sample(n: int, rate: float, source: Randomness) -> Integers:
-    """Sorted indices out of range(n), each included independently with probability `rate`.
-
-    Only the gaps between included indices are drawn, which are geometric: P[gap > j] = (1 - rate)^j.
-    """
-    if rate >= 1.0:
-        return np.arange(n)
-    if rate <= 0.0 or n == 0:
-        return np.empty(0, np.int64)
-    parts = []
-    last = -1
-    while last < n:
-        expected = rate * (n - last)
-        size = int(expected + 4 * math.sqrt(expected) + 8)
-        # the smallest g >= 1 with (1 - rate)^g < u, capped before the conversion to integers overflows
-        gaps = np.minimum(np.floor(np.log(source.uniform(size)) / math.log1p(-rate)) + 1, n + 1.0)
-        positions = last + np.cumsum(gaps.astype(np.int64))
-        parts.append(positions)
-        last = int(positions[-1])
-    found = np.concatenate(parts)
-    return found[: np.searchsorted(found, n)]
+    """Sorted indices out of range(n), each included independently with probability `rate`, rounded down to 2^-64."""
+    bar = _bar(rate)
+    return np.arange(n) if bar >= 2**64 else np.flatnonzero(coins(source, n, bar))
 
 
 class RecordSampler:
@@ -86,7 +70,12 @@ class RecordSampler:
 
 def within_rate(words: Words, rate: float) -> Booleans:
     """Which uniform 64-bit draws are below ``rate 2^64``, rounded down."""
-    bar = math.floor(math.ldexp(rate, 64)) if rate > 0 else 0
+    bar = _bar(rate)
     if bar >= 2**64:
         return np.ones(len(words), bool)
     return words < np.uint64(bar)
+
+
+def _bar(rate: float) -> int:
+    """``rate 2^64``, rounded down."""
+    return math.floor(math.ldexp(rate, 64)) if rate > 0 else 0

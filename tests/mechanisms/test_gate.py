@@ -215,12 +215,8 @@ class PublicNoise(noise.Seeded):
     def of(cls, seed):
         return cls(np.random.default_rng(seed))
 
-    def uniform(self, size):
-        return (
-            super().uniform(size)
-            if self.noisy
-            else noise._to_unit_interval(self.others.integers(0, 2**64, size, np.uint64))
-        )
+    def words(self, size):
+        return super().words(size) if self.noisy else self.others.integers(0, 2**64, size, np.uint64)
 
     def _drawn(self, draw, *arguments):
         self.noisy = True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import accountant as ac
 import mechanisms as mx
 from mechanisms.neighbours.euclidean import Neighbours
-from mechanisms.noise.sampling import RecordSampler, poisson_sample
+from mechanisms.noise.sampling import RecordSampler, poisson_sample, within_rate
 from mechanisms.noise.source import Seeded, as_randomness
 from mechanisms.voting import clipped_sensitivity
 
@@ -352,6 +352,25 @@ def test_poisson_sample_is_a_bernoulli_process(rate):
     spread = math.sqrt(rate * (1 - rate) / 4000)
     assert np.abs(included / 4000 - rate).max() < 5 * spread
     assert np.var(sizes) == pytest.approx(50 * rate * (1 - rate), rel=0.15)
+
+
+class Ties:
+    """First words of zeros, which decide no coin of a small rate, then the same word again and again."""
+
+    def __init__(self, word):
+        self.given = [0, word]
+
+    def words(self, size):
+        return np.full(size, self.given.pop(0) if len(self.given) > 1 else self.given[0], np.uint64)
+
+
+@pytest.mark.parametrize("rate", [2.0**-64, 1e-14, 1e-6, 1.5e-5])
+def test_nobody_joins_a_poisson_sample_above_the_rate(rate):
+    """By gaps of 53 bits the first record joined above a rate of 1e-6 by 3e-11 of it, above 1e-14 by 1 %."""
+    bar = math.floor(Fraction(rate) * 2**64)
+    assert poisson_sample(3, rate, Ties((bar - 1) << 16)).tolist() == [0, 1, 2]
+    assert poisson_sample(3, rate, Ties(bar << 16)).size == 0
+    assert within_rate(np.array([bar - 1, bar], np.uint64), rate).tolist() == [True, False]
 
 
 def test_poisson_sample_edges():
