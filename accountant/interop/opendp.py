@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from accountant.events.parameters import numbers_of
 from accountant.events.profile_points import MOST, POINTS
 from accountant.interop.loss_distributions import profile_above
 from accountant.interop.peers import import_peer, price_epsilon, refuse_secret
+from accountant.numerics.exact import SPARE
 
 dp = import_peer("opendp.prelude", "opendp")
 
@@ -107,7 +109,9 @@ def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] |
 
 
 def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> Any:
-    """A run as an OpenDP `PrivacyProfile`: its `delta(epsilon)` is a certified upper bound, in both directions.
+    """A run as an OpenDP `PrivacyProfile`: `delta(epsilon)` is a certified upper bound, in both directions.
+
+    At a negative epsilon it is ``1 - e^epsilon + e^epsilon delta(-epsilon)``.
 
     OpenDP wants its features to be accepted first: ``dp.enable_features("contrib", "honest-but-curious")``.
 
@@ -125,7 +129,15 @@ def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> 
         The run's cost is itself a function of private data.
     """
     delta = profile_above(1 * run if isinstance(run, Event) else run, real("tolerance", tolerance, 1e-6, 1.0))
-    return dp.new_privacy_profile(lambda epsilon: delta(max(float(epsilon), 0.0)))
+
+    def above(epsilon: float) -> float:
+        size = abs(float(epsilon))
+        if epsilon >= 0:
+            return delta(size)
+        # 1 - e^-size + e^-size delta(size), see notebooks/mathematics.md, Two views of an event
+        return min((delta(size) * math.exp(-size) - math.expm1(-size)) * SPARE, 1.0)
+
+    return dp.new_privacy_profile(above)
 
 
 def to_map(
