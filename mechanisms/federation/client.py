@@ -158,13 +158,14 @@ class Client(Exclusive):
             assert self._target is not None
             self._target.check(1 * charge.event)
         protocol = None if charge is None else protocol_of(setup)
-        _refuse_long(ClientCounts.bytes_of(setup.shape) if protocol is None else protocol.bytes_of(len(self._records)))
+        _refuse_large(setup, protocol, len(self._records))
         self._ledger.charge(opened.session, opened.round, charge, self._target)
-        entries = setup.entries(self._records, labels_within(self._labels, setup.n_classes))
+        labels = labels_within(self._labels, setup.n_classes)
         if protocol is None:
-            counts = np.bincount(entries.ravel(), minlength=setup.size.domain).reshape(setup.shape)
+            counts = setup.count(self._records, labels)
             kind, payload = Kind.COUNTS, ClientCounts(counts, len(self._records)).pack()
         else:
+            entries = setup.entries(self._records, labels)
             kind, payload = Kind.REPORTS, self._reports(protocol, entries, opened.round).pack()
         return Message(kind, opened.round, opened.session, self._client, payload, digest_of(message)).pack()
 
@@ -192,10 +193,17 @@ class Client(Exclusive):
         return Reports(b"".join(parts), protocol.report_bytes, len(entries))
 
 
-def _refuse_long(size: float) -> None:
-    """Refuse what would be answered by more bytes than a server receives: it would only fill the memory here."""
-    if size > LARGEST_PAYLOAD:
-        raise UnsuitableMessage(f"a setup to be answered by {size:.3g} bytes; accepted: at most {LARGEST_PAYLOAD}")
+def _refuse_large(setup: RoundSetup, protocol: Protocol | None, records: int) -> None:
+    """Refuse what would be answered by more bytes than a server receives, or takes more to be drawn.
+
+    It would only fill the memory here. Reports need all votes at once, and shares a number for each count; exact counts
+    add up some votes at a time.
+    """
+    answer = ClientCounts.bytes_of(setup.shape) if protocol is None else protocol.bytes_of(records)
+    held = 0 if protocol is None else 8 * (records * setup.size.nonzeros + setup.size.domain)
+    for size, what in ((answer, "to be answered by"), (held, "whose votes and counts take")):
+        if size > LARGEST_PAYLOAD:
+            raise UnsuitableMessage(f"a setup {what} {size:.3g} bytes; accepted: at most {LARGEST_PAYLOAD}")
 
 
 def _check_target(

@@ -45,6 +45,9 @@ MOST_ENTRIES = 2**31 - 1
 MOST_QUERIES = 2**20
 """Most queries. For more, a client's memory would depend on how many are near its records, which are private."""
 
+VOTES_AT_ONCE = 2**21
+"""Votes that are held at once where only their sums are asked for."""
+
 
 @dataclass(frozen=True)
 class RoundSize:
@@ -149,6 +152,15 @@ class RoundSetup:
     def entries(self, records: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Entries (n, k r) of the flattened table of counts that each record adds one to; labels of shape (n, r)."""
         return votes_of(self.connections.find_nearest(records), labels, self.n_classes)
+
+    def count(self, records: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Votes (s, c) of all records, whose entries are found for some records at a time."""
+        counts = np.zeros(self.size.domain, np.int64)
+        step = max(VOTES_AT_ONCE // self.size.nonzeros, 1)
+        for start in range(0, len(records), step):
+            some = slice(start, start + step)
+            np.add.at(counts, self.entries(records[some], labels[some]).ravel(), 1)
+        return counts.reshape(self.shape)
 
     def pack(self, round: int, session: bytes) -> bytes:
         """The message that opens a round."""

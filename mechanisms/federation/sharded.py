@@ -48,14 +48,13 @@ class _ShardedClient:
         opened = Message.unpack(message)
         setup = RoundSetup.unpack(opened)
         counts = self._records.ask("votes", _count, setup, _add)
-        payload = ClientCounts(counts.reshape(setup.shape), len(self._records)).pack()
+        payload = ClientCounts(counts, len(self._records)).pack()
         return Message(Kind.COUNTS, opened.round, opened.session, 1, payload, digest_of(message)).pack()
 
 
 def _count(shard: Shard, setup: RoundSetup) -> NDArray[np.int64]:
     """Votes of a partition for each query and class."""
-    entries = setup.entries(shard.features, shard.labels[:, None])
-    return np.bincount(entries.ravel(), minlength=setup.size.domain)
+    return setup.count(shard.features, shard.labels[:, None])
 
 
 def _add(parts: Sequence[Any]) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ import os
 import pickle
 import sqlite3
 import threading
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -283,6 +284,31 @@ def test_no_server_fills_the_memory_of_a_client(monkeypatch, model, protocol, pa
     assert "accepted: at most 1073741824" in outcome(one, ask)[1]
     assert one.spent_ == ac.Composition()
     assert outcome(one, opening(protocol, parameters))[0] in (Kind.COUNTS, Kind.REPORTS)
+
+
+def test_votes_for_many_queries_are_counted_in_little_memory():
+    """k = s = 2^13 for 4000 records: all votes at once took 8 bytes for each of 33 million, twice."""
+    records, queries = np.zeros((4000, 1), np.float32), np.arange(2**13, dtype=np.float32)[:, None]
+    one = Client(records, np.zeros(4000, int), 1)
+    ask = RoundSetup(queries, 1, 2**13).pack(1, bytes(16))
+    tracemalloc.start()
+    try:
+        counts = ClientCounts.unpack(Message.unpack(one.answer(ask)).payload).counts
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (counts == 4000).all()
+    assert held < 250e6
+
+
+def test_reports_that_need_too_many_votes_are_refused_before_the_charge(monkeypatch):
+    """The answer would be short: 20 reports of 150 bytes. Of a setup that is refused nothing stays."""
+    monkeypatch.setattr("mechanisms.federation.client.LARGEST_PAYLOAD", 9000)
+    one = client(np.zeros(20, int), max_epsilon=100.0)
+    refused = "a setup whose votes and counts take 9.76e+03 bytes; accepted: at most 9000"
+    assert outcome(one, opening(classes=300)) == (UnsuitableMessage, refused)
+    assert one.spent_ == ac.Composition()
+    assert outcome(one, opening(classes=200))[0] is Kind.REPORTS
 
 
 def test_pure_epsilons_are_added_exactly():
