@@ -80,4 +80,6 @@ def lower_to_hull(upper: FloatArray, step: float) -> FloatArray:
 
     Neighbours share covers, so that values have steps where one ends: a pair with that profile would be too large.
     """
-    return hull_of_both(upper, step) * (1 + HULL_ROUNDING)
+    found = hull_of_both(upper, step) * (1 + HULL_ROUNDING)
+    # what is the same in both directions stays so: one of them is priced then
+    return np.maximum(found, found[::-1]) if np.array_equal(upper[0], upper[1]) else found

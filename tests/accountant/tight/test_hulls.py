@@ -70,3 +70,13 @@ def test_hulls_of_both_directions_are_the_largest_convex_functions_below(seed, p
 def test_values_that_are_convex_stay():
     true, values = draw_values(random.Random(3), 400, 0.01, 0.0)
     assert np.allclose(hull_of_both(values, 0.01), true, rtol=1e-13, atol=0.0)
+
+
+def test_what_is_the_same_in_both_directions_stays_so():
+    """Of such games one direction is priced: half of the work."""
+    _, values = draw_values(random.Random(5), 200, 0.02, 0.01)
+    same = np.array([values[0], values[0]])
+    found = lower_to_hull(same, 0.02)
+    assert (found[0] == found[1]).all()
+    assert (found >= hull_of_both(same, 0.02)).all()
+    assert found == pytest.approx(hull_of_both(same, 0.02), rel=1e-11)
