@@ -81,7 +81,7 @@ FINEST_ORDER, FINE_ORDER, IN_ORDER = 2e8, 1.3e9, 4e9
 """Operations of a game of one order up to which a finer grid than that is taken, up to which no coarser one is, and up
 to which it is played at all."""
 
-KIND, REFERRED, PAIR, PAIR_REFERRED, SIZED, TUNING = 4e6, 2.5e6, 3e3, 2e3, 3e6, 1.2e7
+KIND, REFERRED, PAIR, PAIR_REFERRED, SIZED, TUNING = 4e6, 2.5e6, 3e3, 2e3, 3e6, 4e6
 """Operations that a kind takes, whatever its game, and that finer references take, beside the search for these; and
 both for each of its pairs; of sizing a game; and what references of a kind's own take."""
 
