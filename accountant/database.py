@@ -343,6 +343,9 @@ class Database:
                     os.lseek(file, 0, os.SEEK_SET)
                     os.write(file, line.encode("ascii"))
             finally:
+                if fcntl is not None:
+                    with suppress(OSError):  # a child that was forked meanwhile holds the file, and with it the lock
+                        fcntl.flock(file, fcntl.LOCK_UN)
                 os.close(file)
 
     @contextmanager

@@ -37,6 +37,8 @@ def most_alike(seen: Stream, length: int) -> tuple[int, int]:
     from scipy.sparse import csr_array
 
     epochs = -(-seen.length // length)
+    if epochs < 2:  # an epoch may be declared to be far longer than the stream
+        return 0, 0
     ends = np.searchsorted(seen.steps, length * np.arange(epochs + 1))
     members = []
     for epoch, here in enumerate(map(slice, ends[:-1], ends[1:])):

@@ -9,7 +9,8 @@ alone, `accountant.tight.clock_game`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = [
     "cost_of",
     "curve_of",
     "find_kinds",
+    "fit_pairs",
     "make_references",
     "share_of",
 ]
@@ -193,20 +195,25 @@ def make_references(
             near = np.arange(costs.size) == np.argmin(np.abs(np.log(costs / (ticks * tick))))
         form = np.max(forms[near], axis=0)
         inside = np.isfinite(form)
-        size = ticks * tick
-        for _ in range(TRIALS):
-            count_done(TRIAL)
-            pairs = _pairs_of(nodes[inside], form[inside] + 0.5 * math.log(size))
-            off = ticks * tick / max(cost_of(pairs, order), LEAST_COST)
-            if abs(off - 1) <= NEAR / 10:
-                break
-            if abs(math.log(off)) > FARTHEST:
-                return []
-            size *= off
-        if abs(off - 1) > NEAR:
+        pairs = fit_pairs(partial(_make_pairs, nodes[inside], form[inside]), ticks * tick, order)
+        if pairs is None:
             return []
         found.append(Reference(ticks, pairs))
     return found
+
+
+def fit_pairs(make: Callable[[float], Pairs], cost: float, order: float, near: float = NEAR / 10) -> Pairs | None:
+    """Pairs of about that divergence, made by size; None where they are not found."""
+    size = cost
+    for _ in range(TRIALS):
+        pairs = make(size)
+        off = cost / max(cost_of(pairs, order), LEAST_COST)
+        if abs(off - 1) <= near:
+            break
+        if abs(math.log(off)) > FARTHEST:
+            return None
+        size *= off
+    return pairs if abs(off - 1) <= NEAR else None
 
 
 def _nodes(low: float, high: float, fineness: float) -> FloatArray:
@@ -227,6 +234,12 @@ def _near(nodes: FloatArray, skews: Sequence[FloatArray]) -> FloatArray:
         left = np.clip(np.searchsorted(nodes, skew, "right") - 1, 0, max(nodes.size - 2, 0))
         kept[left] = kept[np.minimum(left + 1, nodes.size - 1)] = True
     return nodes[kept]
+
+
+def _make_pairs(skews: FloatArray, form: FloatArray, size: float) -> Pairs:
+    """Pairs of that form and size, counted."""
+    count_done(TRIAL)
+    return _pairs_of(skews, form + 0.5 * math.log(size))
 
 
 def _pairs_of(skews: FloatArray, log_variation: FloatArray) -> Pairs:

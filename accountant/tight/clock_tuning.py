@@ -14,7 +14,7 @@ import numpy as np
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.clock_ladders import Rung, Spread, clock_of, gather_clocks, ticks_of
 from accountant.tight.clock_plans import Games
-from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, cost_of, share_of
+from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, fit_pairs, share_of
 from accountant.tight.pairs import Pairs
 
 __all__ = ["tune_clocks"]
@@ -27,9 +27,6 @@ LONGER = 1.5
 
 WHOLE = 1e-7
 """Relative: how near to a whole number of ticks a screening takes that."""
-
-SCALED = 12
-"""How often the size of a reference is corrected."""
 
 
 def tune_clocks(kinds: Sequence[Kind], order: float, ticks: float, spread: Spread) -> Games:
@@ -89,11 +86,10 @@ def _own_rung(kind: Kind, tick: float, order: float) -> Rung:
 
 def _scale(kind: Kind, ticks: int, tick: float, order: float) -> Reference | None:
     """The pairs of a kind made smaller or larger, so that they take that number of ticks; None of no ticks."""
-    scale = math.sqrt(ticks * tick / kind.cost)
-    for _ in range(SCALED if ticks else 0):
-        pairs = Pairs(scale * kind.above.up, scale * kind.above.down)
-        off = ticks * tick / cost_of(pairs, order)
-        if abs(off - 1) <= NEAR * WHOLE:
-            return Reference(ticks, pairs)
-        scale *= math.sqrt(off)
-    return Reference(ticks, pairs) if ticks and abs(off - 1) <= NEAR else None
+
+    def make(size: float) -> Pairs:
+        scale = math.sqrt(size / kind.cost)
+        return Pairs(scale * kind.above.up, scale * kind.above.down)
+
+    pairs = fit_pairs(make, ticks * tick, order, NEAR * WHOLE) if ticks else None
+    return None if pairs is None else Reference(ticks, pairs)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.arrays import Singles
 
-__all__ = ["check_ids", "digest_ids", "number_of_equal"]
+__all__ = ["check_ids", "digest_ids", "digest_in", "number_of_equal"]
 
 
 def check_ids(ids: object, n: int | None = None) -> list[str]:
@@ -54,6 +54,11 @@ def digest_ids(key: bytes, features: Singles, labels: NDArray[np.int64], taken: 
             name = made.hex() + (f"#{times[made]}" if times[made] > 1 else "")
         names.append(name)
     return names
+
+
+def digest_in(name: str) -> str:
+    """The digest that equal records have in common."""
+    return name.partition("#")[0]
 
 
 def number_of_equal(name: str) -> int:

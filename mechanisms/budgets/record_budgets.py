@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.arrays import Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
-from mechanisms.budgets.identifiers import check_ids, digest_ids, number_of_equal
+from mechanisms.budgets.identifiers import check_ids, digest_ids, digest_in, number_of_equal
 from mechanisms.neighbours.records import grow
 from mechanisms.noise.source import Randomness, as_randomness
 
@@ -185,19 +185,21 @@ class RecordBudgets:
             if name not in self.slots:
                 raise ac.ParameterError(f"ids holds {ac.shorten(name)}, which is not there; accepted: those in ids_")
         if self.kind == "digest":
-            wanted = Counter(name.partition("#")[0] for name in names)
-            equal = sorted((name for name in self.slots if name.partition("#")[0] in wanted), key=number_of_equal)
-            names = [
-                name
-                for made, times in wanted.items()
-                for name in [each for each in equal if each.partition("#")[0] == made][-times:]
-            ]
+            names = self._last_of_equal(names)
         slots = np.array([self.slots[name] for name in names], np.int64)
         self._gone.update(zip(names, self._spent(slots), strict=True))
         self.filter.retire(slots)
         for name in names:
             del self.slots[name]
         return slots
+
+    def _last_of_equal(self, names: list[str]) -> list[str]:
+        """As many records of each digest, those with the largest numbers."""
+        wanted, equal = Counter(map(digest_in, names)), dict[str, list[str]]()
+        for name in self.slots:
+            if (made := digest_in(name)) in wanted:
+                equal.setdefault(made, []).append(name)
+        return [name for made, times in wanted.items() for name in sorted(equal[made], key=number_of_equal)[-times:]]
 
     def ids(self) -> list[str]:
         """Identifiers of the present records."""

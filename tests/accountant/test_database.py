@@ -154,6 +154,28 @@ def test_a_process_killed_over_the_number_holds_nobody_up(tmp_path):
         opened(path)
 
 
+def test_a_child_that_was_forked_over_the_number_holds_nobody_up(tmp_path, monkeypatch):
+    """It has the open file of its parent, and would have its lock for as long as it lives."""
+    fcntl, path, inherited = pytest.importorskip("fcntl"), tmp_path / "a.db", []
+    read = os.read
+
+    def fork_and_read(file, size):
+        inherited.append(os.dup(file))
+        return read(file, size)
+
+    database = opened(path)
+    monkeypatch.setattr(os, "read", fork_and_read)
+    charge(database, 1)
+    monkeypatch.undo()
+    assert inherited
+    other = os.open(tmp_path / "a.db.generation", os.O_RDWR)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        for file in (*inherited, other):
+            os.close(file)
+
+
 def test_the_number_of_another_file_is_left_alone(tmp_path, monkeypatch):
     """Removed and made anew between commit and number."""
     path = tmp_path / "a.db"

@@ -140,6 +140,11 @@ def test_an_allocation_of_which_only_the_first_steps_are_drawn_anew_is_told():
     assert ALIKE in [test.name for test in found.alarms]
 
 
+@pytest.mark.parametrize(("declared", "records"), [("allocation:1000000000000", 3), ("shuffled:1", 2**31)])
+def test_an_epoch_far_longer_than_the_stream_takes_no_memory(declared, records):
+    assert ac.check_sampler([[0], [1], [2]], declared, records=records).steps == 3
+
+
 @pytest.mark.parametrize(("declared", "batch"), [("shuffled:1", 1), ("shuffled:600", N), ("shuffled:599", 599)])
 def test_orders_at_their_ends_raise_no_alarm(declared, batch):
     steps = 3 * -(-N // batch)

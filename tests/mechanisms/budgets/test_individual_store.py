@@ -259,6 +259,17 @@ def test_the_record_that_stays_of_two_equal_ones_has_spent_what_both_have(tmp_pa
             assert model.remove(equal[:2]).ids_ == [name for name in left if name not in equal]
 
 
+def test_many_records_leave_by_their_digests_at_once():
+    """Of 20 000 different ones and two hundred equal ones; each was compared with all others, for half a minute."""
+    rows = np.random.default_rng(0).normal(size=(20_000, 4)).astype(np.float32)
+    rows = np.concatenate([rows, np.repeat(rows[:1], 200, axis=0)])
+    model = ind().fit(rows, np.zeros(len(rows), int), "digest")
+    names = model.ids_
+    first = names[0]
+    model.remove([name for name in names if not name.startswith(first)] + names[-150:])
+    assert sorted(model.ids_) == sorted([first, *(f"{first}#{i}" for i in range(2, 52))])
+
+
 def test_digests_are_made_of_the_same_columns_and_classes_for_ever(tmp_path):
     """Others would give every record a new name, and a new budget."""
     pandas = pytest.importorskip("pandas")
