@@ -1,7 +1,6 @@
 """Clocks whose tick is chosen for kinds that have references of their own."""
 
 import math
-import random
 
 import mpmath as mp
 import numpy as np
@@ -18,7 +17,14 @@ from accountant.tight.clock_references import cost_of, find_kinds
 from accountant.tight.clock_tuning import tune_clocks
 from accountant.tight.loss_composition import bound_delta_above
 from tests.accountant.tight.test_clock_ladders import excess_of
-from tests.accountant.tight.test_clocks import LEAST, draw_run, exact_step, kinds_between, near_run, short_stride
+from tests.accountant.tight.test_clocks import (
+    LEAST,
+    assert_mixtures_are_above,
+    draw_run,
+    kinds_between,
+    near_run,
+    short_stride,
+)
 from tests.soak.exact import play
 
 S, P = ac.NoisyScreening, ac.PoissonSubsampled
@@ -37,23 +43,7 @@ SLOW = [HealthCheck.too_slow]
 def test_own_references_are_above_their_kind(seed, x, near, ticks, order):
     """For random convex falling W, at random u, in high precision."""
     kinds = find_kinds(list(near_run(seed) if near else draw_run(seed)), order, LEAST)
-    clocks, _ = tune_clocks(kinds, order, ticks, FAR)
-    dice = random.Random(seed)
-    corners = [(mp.mpf(dice.random()), mp.exp(x + dice.gauss(0.0, 0.3))) for _ in range(3)]
-
-    def value(u):
-        return mp.fsum(weight * max(1 - u / corner, 0) for weight, corner in corners)
-
-    with mp.workdps(40):
-        for clock in clocks:
-            pairs = [None, *(list(zip(*map(np.ndarray.tolist, each.pairs), strict=True)) for each in clock.references)]
-            for kind, (below, above), share in zip(clock.kinds, clock.rungs, clock.shares, strict=True):
-                own = list(zip(*map(np.ndarray.tolist, kind.above), strict=True))
-                for _ in range(4):
-                    u = mp.exp(mp.mpf(x) + mp.mpf(dice.gauss(0.0, 0.4)))
-                    high = exact_step(pairs[above], value, u)
-                    low = value(u) if below == 0 else exact_step(pairs[below], value, u)
-                    assert exact_step(own, value, u) <= share * high + (1 - mp.mpf(share)) * low + mp.mpf(10) ** -38
+    assert_mixtures_are_above(tune_clocks(kinds, order, ticks, FAR)[0], seed, x, tried=4, apart=0.4)
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=SLOW)
