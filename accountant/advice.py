@@ -230,7 +230,7 @@ def allow_with_advice(
         try:
             yield
         except ToleranceUnreachable as error:
-            if part:  # whoever counts says what would do
+            if part or error.foreseen:  # whoever counts says what would do
                 raise
             refusal, left = error, work.left
         else:

@@ -81,12 +81,15 @@ class ToleranceUnreachable(AccountantError, ValueError):
         The tolerance that accepts it, where that is known.
     curve : list of pairs of float, or None
         The same as `found` for each of several points, some of which are as narrow as was asked.
+    foreseen : bool
+        Whether it was known before anything was computed, and the message says what tolerance would do.
     """
 
     found: tuple[float, float] | None = None
     source = ""
     wide: str | None = None
     curve: list[tuple[float, float]] | None = None
+    foreseen = False
 
     def known_at(self, count: int) -> list[tuple[float, float]] | None:
         """What is certified at each of so many points that were asked; None where nothing is."""

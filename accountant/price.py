@@ -34,6 +34,7 @@ from accountant.tight.bounded_answers import say_between_bounds
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.curve_pairs import noise_below
 from accountant.tight.route import TightRun, certify, single_release_epsilon
+from accountant.tight.searched import refuse_early
 
 __all__ = [
     "ROUTES",
@@ -305,7 +306,8 @@ def delta(
     The tolerance is the width of the interval of delta itself, relative to its upper end. Delta moves by as many times
     what epsilon does as its best Rényi order is above 1: an interval of epsilon that is 0.4 % wide may be one of delta
     of 8 % at 1e-6. Runs of many kinds of noisy screening are within 1 % in epsilon, but hardly ever in delta, by the
-    usual patience: "auto" then gives the interval that is certified, "tight" refuses with it.
+    usual patience: "auto" then gives the interval that is certified. "tight" refuses with it; where it is foreseen
+    to be far wider than was asked, before it is computed, with a tolerance that would do.
     """
     composition, (route, rule) = as_composition(run), choose_route(method, conversion)
     point, width = real("epsilon", epsilon, 0.0, 1e300), real("tolerance", tolerance, 1e-6, 1.0)
@@ -321,7 +323,8 @@ def delta(
         if route == "renyi":
             return renyi_delta(composition, point, rule)
         if route == "tight":
-            return certified(width)
+            with refuse_early():
+                return certified(width)
         try:
             # blocks of several kinds of screening may take all patience, and coarser ones know a bound
             several = 1 < sum(bool(event.family) for event in composition.entries) < MANY_KINDS

@@ -25,6 +25,7 @@ from accountant.tight.block_rates import (
     FEWER,
     MANY_KINDS,
     MIDDLE,
+    NEARER,
     OF_BLOCKS,
     PLD,
     SideOf,
@@ -43,6 +44,7 @@ from accountant.tight.mixed_game import moves_of
 from accountant.tight.near_kinds import gather_near
 from accountant.tight.screening_blocks import Aim, ScreeningBlock, near_order
 from accountant.tight.screening_families import TooManyStates
+from accountant.tight.searched import refuses_early
 from accountant.tight.setting import Setting
 from accountant.tight.shared_games import coarser, share_games
 from accountant.tight.trade_off import TradeOff
@@ -52,9 +54,8 @@ from accountant.tight.vote_blocks import votes_as_blocks
 __all__ = ["answers_of"]
 
 SOME_KINDS = 3
-"""Kinds from which on games on clocks are tried first for an epsilon where some have many screenings: of two those that
-count both are sooner done. A delta needs them nearer, and so does an epsilon of one kind that is to be nearer than
-usual: clocks are tried first there, too."""
+"""Kinds from which on games on clocks are tried first for an epsilon where some have many screenings (of two those that
+count both are sooner done), as they are for a delta, and for an epsilon of one kind that is to be nearer than usual."""
 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
@@ -83,9 +84,6 @@ SHARED_SHARE = 0.3
 ONCE_MORE, LESS_ROOM, LESS_LOST = 4.0, 0.6, 0.7
 """Multiple of the tolerance up to which games on clocks that are too wide are played once more, and share of the room
 that they may lose then, over that multiple; it is to be less than that share of what they lost."""
-
-NEARER = 1.6
-"""By how much the intervals of larger groups may be narrower, about."""
 
 Ask = Callable[[Answers | BothSides], Interval]
 
@@ -195,10 +193,16 @@ class Blocks:
         if many or some[asked]:
             # of a delta nothing else is nearer
             anyway = many or (asked == "delta" and len(self.families) >= SOME_KINDS)
+            early = asked == "delta" and several and refuses_early() and not self.setting.least
+            aim = aim._replace(wanted=room / BLOCK_SHARE if early else math.inf)
             try:
                 if (known := self._ask_clocks(aim, delta, ask, math.inf if anyway else CLOCKS_LOSE * room)) is not None:
                     return known
             except ToleranceUnreachable as error:
+                if error.foreseen:
+                    with suppress(ToleranceUnreachable):
+                        return ask(self.plain)
+                    raise
                 refusals.append(error)
                 self.clocks = error if isinstance(error, OutOfPatience) and not many else None
                 if len(self.families) > GROUPED_KINDS and not self.apart:
@@ -219,9 +223,8 @@ class Blocks:
                 return ask(self.plain)
             except ToleranceUnreachable as error:
                 raise self._refusal(error, [*refusals, error]) if refusals else error from None
-        gaps = [cut.gap for _, cut in kinds]
-        fewest = next((k for k in range(len(kinds)) if sum(gaps[k:]) <= room), len(kinds))
-        if several and gaps[0] > room:  # what blocks certify, before patience ends with a game
+        fewest = next((k for k in range(len(kinds)) if sum(cut.gap for _, cut in kinds[k:]) <= room), len(kinds))
+        if several and kinds[0][1].gap > room:  # what blocks certify, before patience ends with a game
             try:
                 return self._ask_beside_pairs(all_blocks([cut for _, cut in kinds]), aim.order, ask)
             except ToleranceUnreachable as error:
@@ -328,7 +331,7 @@ class Blocks:
             if isinstance(error, OutOfPatience) or not 1.0 < wide < ONCE_MORE:
                 raise
             try:
-                finer = aim._replace(room=aim.room * LESS_ROOM / wide)
+                finer = aim._replace(room=aim.room * LESS_ROOM / wide, wanted=math.inf)
                 if (near := self._clock_answers(finer, delta, LESS_LOST * self.lost, answers)) is not None:
                     return self._ask_of(near, ask)
             except ToleranceUnreachable as again:

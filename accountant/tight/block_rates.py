@@ -23,8 +23,8 @@ from accountant.tight.shared_games import play_below
 from accountant.tight.trade_off import TradeOff
 
 __all__ = [
-    "BEYOND", "BLOCK_SHARE", "CLOCKS_LOSE", "FEWER", "MANY_KINDS", "MIDDLE", "OF_BLOCKS", "PLD", "SideOf", "aim_at",
-    "rates_of_blocks",
+    "BEYOND", "BLOCK_SHARE", "CLOCKS_LOSE", "FEWER", "MANY_KINDS", "MIDDLE", "NEARER", "OF_BLOCKS", "PLD", "SideOf",
+    "aim_at", "rates_of_blocks",
 ]  # fmt: skip
 
 BLOCK_SHARE = 0.5
@@ -54,6 +54,9 @@ LARGEST_WIDTH = 0.5
 
 MIDDLE = 1e-5
 """The delta at whose Rényi order kinds are gathered, and clocks run where rates are asked: games are of all rates."""
+
+NEARER = 1.6
+"""By how much the intervals of larger groups may be narrower, about."""
 
 PLD = "privacy-loss distribution"
 OF_BLOCKS = f"{PLD} of blocks of screenings"

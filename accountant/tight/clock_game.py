@@ -79,6 +79,10 @@ GRID_LOSS = 0.22
 """Share of the divergence that a grid adds, about, over the square of its step in deviations of a screening's loss: a
 sixth by interpolation, if places are random, and some of what the search for the best pair gives away."""
 
+TRADING, STRIDING = 1.4, 1.3
+"""How many times what is foreseen trading kinds and strides were found to lose; a grid adds to every step of whoever
+takes the shortest reference all the time."""
+
 SWAY = 0.5
 """By what share of it the order less 1 at which an adversary chooses differs from that of the price, about, times the
 root of 2 log 1/delta: what it is where he stands moves as outcomes do."""
@@ -207,10 +211,10 @@ class Sized(NamedTuple):
 
     def cuts(self, stride: Stride | None, tolerances: Sequence[float]) -> list[Cut]:
         """Games of such strides, on grids that add those shares to the variance of every step."""
-        last, lost = self.last, self.beside
+        last, strode = self.last, 0.0
         if stride is not None:
             last = max(last - stride.many * stride.ticks, stride.last)
-            lost += STRIDE_LOSS * self.costliest * stride.many * math.log1p(stride.ticks / stride.least)
+            strode = STRIDE_LOSS * self.costliest * stride.many * math.log1p(stride.ticks / stride.least)
         reach = self.reaches.of(last, SOME)
         finest = [min(self.deviation * math.sqrt(4 * each), float(reach[-1]) / 64) for each in tolerances]
         steps = np.array([round_down(max(each, float(reach[-1]) / MOST_CELLS)) for each in finest])[:, None]
@@ -223,14 +227,14 @@ class Sized(NamedTuple):
         if stride is not None:
             work += stride_work(stride.longest, cells[:, -1])
         added = GRID_LOSS * (steps[:, 0] / self.deviation) ** 2 * self.total
-        return [
-            Cut(stride, *each)
-            for each in zip(steps[:, 0].tolist(), work.tolist(), (lost + added).tolist(), strict=True)
-        ]
+        crowd = self.mean / min(each.ticks for each in self.clock.references) / sum(k.times for k in self.clock.kinds)
+        lost, likely = self.beside + strode + added, TRADING * self.beside + STRIDING * strode + max(crowd, 1.0) * added
+        each = zip(steps[:, 0].tolist(), work.tolist(), lost.tolist(), likely.tolist(), strict=True)
+        return [Cut(stride, *of_one) for of_one in each]
 
 
 class Cut(NamedTuple):
-    """The strides, the step of the grid, operations, and the divergence that is lost, about.
+    """The strides, the step of the grid, operations, and the divergence that is lost, about; `likely` is rather more.
 
     Beside those of the game, which is `played`, the `work` is that of composing its pairs with others.
     """
@@ -239,6 +243,7 @@ class Cut(NamedTuple):
     step: float
     played: float
     lost: float
+    likely: float = 0.0
 
     @property
     def work(self) -> float:

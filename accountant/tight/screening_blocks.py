@@ -282,12 +282,13 @@ class Aim(NamedTuple):
     log_lost : float
         Log of what is far less than the delta that is asked.
     room : float
-        By how much the bounds on epsilon may differ for the blocks' sake: by about as much as the divergences at that
-        order do, times their number.
+        By how much bounds on epsilon may differ for the blocks' sake: as the divergences at that order, about.
     tolerance : float
         The tolerance of the whole.
     between : bool
         Whether lengths between those that are four times as long each are tried: a single price is.
+    wanted : float
+        By how much the bounds on epsilon may differ for any sake, where games that lose far more are refused unplayed.
     """
 
     order: float
@@ -295,6 +296,7 @@ class Aim(NamedTuple):
     room: float
     tolerance: float
     between: bool = False
+    wanted: float = math.inf
 
     def block(self, *kinds: tuple[Event, int]) -> ScreeningBlock:
         return ScreeningBlock(kinds, self.order, self.log_lost, GAME_SHARE * self.tolerance)

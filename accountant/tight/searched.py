@@ -1,4 +1,4 @@
-"""Whether a price is one of many of a search, which needs no lower ends, and as many prices as its patience has."""
+"""What a price is asked for: one of many of a search, which needs no lower ends, or one that is near or is refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["is_quick", "is_searched", "play_games", "skip_lower_ends"]
+__all__ = ["is_quick", "is_searched", "play_games", "refuse_early", "refuses_early", "skip_lower_ends"]
 
 _skips = ContextVar("skips", default=False)
 
 _plays = ContextVar("plays", default=False)
+
+_refuses = ContextVar("refuses", default=False)
 
 
 @contextmanager
@@ -44,3 +46,15 @@ def play_games() -> Iterator[None]:
 def is_quick() -> bool:
     """Whether a price is one of many, of which games would leave no patience for others."""
     return _skips.get() and not _plays.get()
+
+
+@contextmanager
+def refuse_early() -> Iterator[None]:
+    """While the block runs games are not begun that are foreseen to be too wide: what they certify is not asked for."""
+    with _set(_refuses):
+        yield
+
+
+def refuses_early() -> bool:
+    """Whether such a block runs."""
+    return _refuses.get()
