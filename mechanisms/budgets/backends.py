@@ -11,7 +11,16 @@ import accountant as ac
 from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
-__all__ = ["Backend", "Execute", "SQLiteBackend", "StoreError", "has_store", "open_backend", "report_damage"]
+__all__ = [
+    "Backend",
+    "Execute",
+    "RunDiffers",
+    "SQLiteBackend",
+    "StoreError",
+    "has_store",
+    "open_backend",
+    "report_damage",
+]
 
 STORE_WAIT = 10
 """Seconds that a process waits for others."""
@@ -24,6 +33,10 @@ Execute = Callable[..., Iterable[Any]]
 
 class StoreError(ac.AccountantError, ValueError):
     """A store that cannot be used; the message names the store and what would be accepted."""
+
+
+class RunDiffers(StoreError):
+    """A run of that name was begun with another header or size; the store itself can be used."""
 
 
 def report_damage(name: str, what: str) -> StoreError:

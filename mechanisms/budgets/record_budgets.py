@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.arrays import Integers, Singles
+from mechanisms.budgets.backends import RunDiffers
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids, digest_ids, digest_in, number_of_equal
 from mechanisms.neighbours.records import grow
@@ -147,7 +148,7 @@ class RecordBudgets:
         if begin is not None:
             try:
                 begin(DIGESTS, made_of, 0)
-            except ac.AccountantError as error:
+            except RunDiffers as error:
                 raise ac.ParameterError(f"{str(error).partition(';')[0]}; {accepted}, or another store") from None
         self._made_of = made_of
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
-from mechanisms.budgets.backends import Backend, Execute, SQLiteBackend, StoreError, open_backend
+from mechanisms.budgets.backends import Backend, Execute, RunDiffers, SQLiteBackend, StoreError, open_backend
 from mechanisms.budgets.ledger import Ledger, LedgerAddress
 from mechanisms.budgets.snapshot import Snapshot
 from mechanisms.budgets.store_format import COLUMNS
@@ -23,7 +23,7 @@ from mechanisms.budgets.stored_runs import StoredRuns
 from mechanisms.exclusive import Exclusive
 from mechanisms.validation import check_count
 
-__all__ = ["Store", "StoreError", "open_store"]
+__all__ = ["RunDiffers", "Store", "StoreError", "open_store"]
 
 MOST_UNITS = 2**62
 """Largest total of a record."""
@@ -266,8 +266,8 @@ class Store(Exclusive):
 
         Raises
         ------
-        StoreError
-            The run was begun with another header or size.
+        RunDiffers
+            The run was begun with another header or size; a StoreError.
         """
         check_count("size", size, 0, 2**31)
         with self._open() as execute:

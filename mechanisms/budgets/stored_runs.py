@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mechanisms.arrays import Floats, Integers
-from mechanisms.budgets.backends import Execute, StoreError
+from mechanisms.budgets.backends import Execute, RunDiffers, StoreError
 from mechanisms.budgets.store_format import ANSWERS_PER_ROW, digest, pack_answers, unpack_answers
 
 __all__ = ["Mixed", "StoredRuns"]
@@ -41,7 +41,7 @@ class StoredRuns:
 
         Raises
         ------
-        StoreError
+        RunDiffers
             The run was begun with another header or size.
         """
         now = json.loads(json.dumps({**header, "size": size}))
@@ -51,7 +51,7 @@ class StoredRuns:
         before = found[1]
         differ = ", ".join(key for key in sorted({*before, *now}) if before.get(key, ...) != now.get(key, ...))
         if differ:
-            raise StoreError(
+            raise RunDiffers(
                 f"{self._name}: run {name!r} was begun with other {differ}; accepted: the same, or another name"
             )
         return None

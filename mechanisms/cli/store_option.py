@@ -91,12 +91,12 @@ def hold_digests(store: Any, options: argparse.Namespace, private: Dataset, name
     """
     if store is None or options.ids != "digest":
         return
-    from mechanisms.budgets.store import StoreError
+    from mechanisms.budgets.store import RunDiffers
 
     width = private.features.shape[1]
     header = {"features": private.columns, "width": width, "label": options.label, "classes": names}
     try:
         store.begin(DIGESTS, header, 0)
-    except StoreError as error:
+    except RunDiffers as error:
         accepted = "the same features, label and classes, or another store; with --ids NAME they may change"
         raise OptionError(f"--ids digest: {str(error).partition(';')[0]}; accepted: {accepted}") from None

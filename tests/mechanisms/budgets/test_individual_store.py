@@ -1,5 +1,6 @@
 """Ind-KNN with a durable store: the charges for an answer are on disk before it is released."""
 
+import argparse
 import copy
 import os
 import pickle
@@ -13,6 +14,7 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets.store import StoreError, open_store
+from mechanisms.cli.store_option import hold_digests
 from mechanisms.exclusive import UsageError
 from mechanisms.noise.source import Seeded, System
 from tests.mechanisms.children import KILLS, listen, start
@@ -297,6 +299,24 @@ def test_digests_are_made_of_the_same_columns_and_classes_for_ever(tmp_path):
         pytest.raises(ac.ParameterError, match=r"other columns; .*other store"),
     ):
         ind(store=store, n_classes=None, classes=names).fit(turned, text, "digest")
+
+
+def test_a_store_that_fails_is_not_taken_for_other_columns(tmp_path, monkeypatch):
+    """A locked or damaged store says so, also where it is asked what its digests are made of."""
+
+    def fail(*_):
+        raise StoreError("the store: is locked; accepted: try again")
+
+    monkeypatch.setattr("mechanisms.budgets.store.Store.begin", fail)
+    options = argparse.Namespace(ids="digest", label="label")
+    private = argparse.Namespace(features=X, columns=None)
+    with open_store(tmp_path / "store") as store:
+        for ask in (
+            lambda: ind(store=store).fit(X, Y, "digest"),
+            lambda: hold_digests(store, options, private, ("a", "b")),
+        ):
+            with pytest.raises(StoreError, match=r"^the store: is locked; accepted: try again$"):
+                ask()
 
 
 def test_what_was_answered_is_spent_for_good():
