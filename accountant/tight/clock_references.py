@@ -268,17 +268,15 @@ def share_of(kind: Pairs, high: Pairs, low: Pairs | None) -> float:
         terms += _next_in_skew(reference, skew)
     most = kind.variation()
     tents = [(share, pairs, pairs.variation()) for share, pairs in terms]
-    places = [np.zeros(skew.size), *(each for _, pairs in terms for each in (pairs.up, -pairs.down))]
-    needed = np.zeros(skew.size)
-    for x in places:
-        wanted = _tent(kind, most, x) * (1 + SURE) + SURE * 1e-2 * most
-        above = [share * _tent(pairs, peak, x) * (1 - SURE) for share, pairs, peak in tents]
-        larger, smaller = above[0] + above[1], sum(above[2:], np.zeros(skew.size))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            least = np.where(larger > smaller, (wanted - smaller) / (larger - smaller), np.inf)
-        outside = (x >= kind.up) | (x <= -kind.down)
-        needed = np.maximum(needed, np.where(outside | (wanted <= np.minimum(smaller, larger)), 0.0, least))
-    share = float(np.max(needed)) * (1 + SURE)
+    x = np.stack([np.zeros(skew.size), *(each for _, pairs in terms for each in (pairs.up, -pairs.down))])
+    wanted = _tent(kind, most, x) * (1 + SURE) + SURE * 1e-2 * most
+    above = [share * _tent(pairs, peak, x) * (1 - SURE) for share, pairs, peak in tents]
+    larger, smaller = above[0] + above[1], sum(above[2:], np.zeros(x.shape))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.where(larger > smaller, (wanted - smaller) / (larger - smaller), np.inf)
+    outside = (x >= kind.up) | (x <= -kind.down)
+    needed = np.where(outside | (wanted <= np.minimum(smaller, larger)), 0.0, least)
+    share = max(float(np.max(needed)), 0.0) * (1 + SURE)
     return share if share <= 1.0 else math.inf
 
 
