@@ -11,10 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from accountant.errors import OutOfPatience, real
 from accountant.numerics.decimals import format_up_short
+from accountant.variables import set_while
 
 __all__ = [
     "OPERATIONS_PER_SECOND",
@@ -98,17 +99,6 @@ _granted: ContextVar[Granted | None] = ContextVar("granted", default=None)
 _watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
 
 
-@contextmanager
-def _setting(*values: tuple[ContextVar[Any], object]) -> Iterator[None]:
-    """While the block runs these variables have these values."""
-    tokens = [(variable, variable.set(value)) for variable, value in values]
-    try:
-        yield
-    finally:
-        for variable, token in tokens:
-            variable.reset(token)
-
-
 class allow_work:  # named as what it does: a generator would take quick prices thrice as long
     """While the block runs, all work together may take so many seconds; within another allowance that one counts.
 
@@ -138,7 +128,7 @@ def rehearse_work(
     seconds: float, pool: float | None = None, tolerance: float | None = None, asked: float | None = None
 ) -> Iterator[Allowance]:
     """As `allow_work`, as if nothing was counted and nobody watched; grants are of the patience that is `asked`."""
-    with _setting((_current, None), (_watcher, None)), allow_work(seconds, pool, tolerance) as allowance:
+    with set_while((_current, None), (_watcher, None)), allow_work(seconds, pool, tolerance) as allowance:
         allowance.asked = seconds if asked is None else asked
         yield allowance
 
@@ -156,7 +146,7 @@ def is_counted() -> bool:
 @contextmanager
 def skip_counting() -> Iterator[None]:
     """While the block runs nothing is counted: its work is bounded otherwise."""
-    with _setting((_current, None)):
+    with set_while((_current, None)):
         yield
 
 
@@ -178,14 +168,14 @@ def share_patience(share: float, beside: float = 0.0) -> Iterator[None]:
 def tally_work() -> Iterator[list[float]]:
     """While the block runs work is not refused but added up, in operations, in the only number of the list."""
     tally = [0.0]
-    with _setting((_current, None), (_watcher, None), (_tally, tally), (_record, None)):
+    with set_while((_current, None), (_watcher, None), (_tally, tally), (_record, None)):
         yield tally
 
 
 @contextmanager
 def watch_work(progress: Progress) -> Iterator[None]:
     """While the block runs, `progress` is told of all work."""
-    with _setting((_watcher, progress)):
+    with set_while((_watcher, progress)):
         yield
 
 
@@ -267,7 +257,7 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
         def kept(*args: Hashable) -> tuple[R, list[Costs], Granted]:
             record: list[Costs] = []
             granted = Granted()
-            with _setting((_tally, None), (_record, record), (_granted, granted)):
+            with set_while((_tally, None), (_record, record), (_granted, granted)):
                 made = of_all(*args)
             own = ((make, args, i) if i else (make, args) for i in range(len(record)))
             pieces = {next(own) if once is None else once: (costs, free) for once, costs, free in record}

@@ -21,6 +21,7 @@ from accountant.numerics.roots import Interval
 from accountant.patience import spend
 from accountant.tight.directed_run import DirectedRun, Question, Remainders
 from accountant.tight.fourier import HockeyStick, Remainder
+from accountant.variables import set_while
 
 __all__ = [
     "Composed",
@@ -136,22 +137,15 @@ def keep_losses() -> Iterator[None]:
 
     A run that is priced on the way, as a try of a selection is, composes its losses also within `compose_nothing`.
     """
-    tokens = _kept.set({} if _kept.get() is None else _kept.get()), _only.set(False)
-    try:
+    with set_while((_kept, {} if _kept.get() is None else _kept.get()), (_only, False)):
         yield
-    finally:
-        _kept.reset(tokens[0])
-        _only.reset(tokens[1])
 
 
 @contextmanager
 def compose_nothing() -> Iterator[None]:
     """While the block runs what is kept answers, however widely, and nothing else does."""
-    token = _only.set(True)
-    try:
+    with set_while((_only, True)):
         yield
-    finally:
-        _only.reset(token)
 
 
 def deltas_at_hand(ask: Callable[[Sequence[float]], list[Interval]], epsilons: Sequence[float]) -> list[Interval]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from accountant.variables import set_while
+
 __all__ = ["is_quick", "is_searched", "play_games", "refuse_early", "refuses_early", "skip_lower_ends"]
 
 _skips = ContextVar("skips", default=False)
@@ -16,18 +18,9 @@ _refuses = ContextVar("refuses", default=False)
 
 
 @contextmanager
-def _set(variable: ContextVar[bool]) -> Iterator[None]:
-    token = variable.set(True)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
-@contextmanager
 def skip_lower_ends() -> Iterator[None]:
     """While the block runs lower ends that take work of their own are 0: whoever searches a price needs none."""
-    with _set(_skips):
+    with set_while((_skips, True)):
         yield
 
 
@@ -39,7 +32,7 @@ def is_searched() -> bool:
 @contextmanager
 def play_games() -> Iterator[None]:
     """While the block runs games are played in a search, too: they make prices smaller, and take most of their work."""
-    with _set(_plays):
+    with set_while((_plays, True)):
         yield
 
 
@@ -51,7 +44,7 @@ def is_quick() -> bool:
 @contextmanager
 def refuse_early() -> Iterator[None]:
     """While the block runs games are not begun that are foreseen to be too wide: what they certify is not asked for."""
-    with _set(_refuses):
+    with set_while((_refuses, True)):
         yield
 
 
