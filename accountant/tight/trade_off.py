@@ -218,6 +218,9 @@ class ProfileTradeOff(TradeOff):
             first, last = enclose(low, pick(high, best), best)
             found = by_convexity(x, bounds, low, high, log_fprs, (first, best, last))
             lower, width = np.maximum(lower, found * (1 - ROUNDING)), right - left
+            # where nothing is known from below the least of the points is as good as any
+            unknown = np.isneginf(bounds).all(axis=1)
+            first, last = np.where(unknown, best - 1, first), np.where(unknown, best + 1, last)
             left, right = pick(x, np.maximum(first, 0)), pick(x, np.minimum(last, x.shape[1] - 1))
             done = (level > 2) & (right - left > 0.9 * width)
             if np.all(
