@@ -22,6 +22,7 @@ adversaries.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 from accountant.errors import ToleranceUnreachable
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
+from accountant.tight.hulls import HULL_ROUNDING, hull_of
 
 __all__ = [
     "LINES",
@@ -66,6 +68,9 @@ FIRST = 65
 
 LINES = 20001
 """Lines of which a polygon above T is made, at most."""
+
+DEEPEST = -700.0
+"""Least log of an upper bound on a profile that is told from smaller ones where these are lowered to their hull."""
 
 ROUNDING = 1e-12
 """More than relative rounding errors of G where |log u| <= 750."""
@@ -188,8 +193,12 @@ class ProfileTradeOff(TradeOff):
 
     def segments(self, floor: float, ceiling: float) -> Rates:
         places = self._search(np.array([floor, ceiling]))[2]
-        x = np.linspace(float(places.min()), float(places.max()), self.lines)
-        return cut_lines(x, self.log_bounds(x)[1], floor, ceiling)
+        x, step = np.linspace(float(places.min()), float(places.max()), self.lines, retstep=True)
+        low, high = self.log_bounds(x)
+        if np.isneginf(low).all() and step > 0.0:
+            # bounds from above need not be convex in u as H is, which is below their hull
+            high = np.log(hull_of(np.exp(np.maximum(high, DEEPEST)), float(step))) + HULL_ROUNDING
+        return cut_lines(x, high, floor, ceiling)
 
     def profile(self, epsilon: float) -> Interval:
         low, high = (float(np.exp(end[0])) for end in self.log_bounds(np.array([epsilon])))
@@ -200,6 +209,8 @@ class ProfileTradeOff(TradeOff):
 
     def _search(self, fprs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Bounds on T, and the log u at which the upper one was found."""
+        if np.isneginf(self.log_bounds(np.zeros(1))[0]).all():
+            return fprs, *self._search_above(fprs)
         log_fprs = np.log(fprs)
         left, right = np.full_like(fprs, LEAST), np.maximum(-log_fprs, LEAST + 1)
         lower, upper, place = fprs.copy(), np.ones_like(fprs), left.copy()
@@ -218,9 +229,6 @@ class ProfileTradeOff(TradeOff):
             first, last = enclose(low, pick(high, best), best)
             found = by_convexity(x, bounds, low, high, log_fprs, (first, best, last))
             lower, width = np.maximum(lower, found * (1 - ROUNDING)), right - left
-            # where nothing is known from below the least of the points is as good as any
-            unknown = np.isneginf(bounds).all(axis=1)
-            first, last = np.where(unknown, best - 1, first), np.where(unknown, best + 1, last)
             left, right = pick(x, np.maximum(first, 0)), pick(x, np.minimum(last, x.shape[1] - 1))
             done = (level > 2) & (right - left > 0.9 * width)
             if np.all(
@@ -228,6 +236,26 @@ class ProfileTradeOff(TradeOff):
             ):
                 break
         return np.minimum(lower, upper), upper, place
+
+    def _search_above(self, fprs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The upper bound and its log u where nothing is known from below: the least of both signs of log u.
+
+        A bound on H from above that is not convex has a minimum on either side.
+        """
+        upper, place, log_fprs = np.ones_like(fprs), np.full_like(fprs, LEAST), np.log(fprs)
+        for ends in ((LEAST, 0.0), (0.0, math.inf)):
+            left, right = np.full_like(fprs, ends[0]), np.minimum(np.maximum(-log_fprs, 1.0), ends[1])
+            size = FIRST
+            while np.any(right - left > self.fine * np.maximum(np.abs(left), 1.0)):
+                x = left[:, None] + (right - left)[:, None] * np.linspace(0.0, 1.0, size)
+                high = self.log_bounds(x.ravel())[1].reshape(x.shape)
+                high = np.logaddexp(high, x + log_fprs[:, None]) + ROUNDING
+                best = np.argmin(high, axis=1)
+                found = np.exp(pick(high, best)) * (1 + ROUNDING)
+                place, upper = np.where(found < upper, pick(x, best), place), np.minimum(upper, found)
+                left, right = pick(x, np.maximum(best - 1, 0)), pick(x, np.minimum(best + 1, size - 1))
+                size = ZOOM
+        return upper, place
 
 
 def both_signs(x: FloatArray, forward: FloatArray, backward: FloatArray) -> FloatArray:

@@ -124,7 +124,7 @@ def test_many_screenings_are_near_from_both_sides_by_default(run, width):
     assert (found.mu.method, found.mu.source) == ("tight", BLOCKS)
     rates = found.true_positive_rates
     assert np.all(rates.upper - rates.lower <= width * rates.upper)
-    assert np.all(rates.upper < 0.96 * bound.true_positive_rates.upper)
+    assert np.all(rates.upper < 0.99 * bound.true_positive_rates.upper)
     assert found.advantage.upper < 0.8 * bound.advantage.upper
     assert 0.97 * found.mu.upper <= found.mu.lower <= found.mu.upper < 0.9 * bound.mu.upper
     price = ac.delta(run, 0.0)  # it is the advantage

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtri
 
 import accountant as ac
 from accountant import attack
@@ -66,3 +67,48 @@ def test_twenty_kinds_have_a_renyi_bound_soon():
     whole = ac.assess(run, [1e-3, 0.1], method="renyi")
     assert found.true_positive_rates.upper == pytest.approx(whole.true_positive_rates.upper, rel=0.2)
     assert (found.true_positive_rates.upper >= whole.true_positive_rates.upper * (1 - 1e-9)).all()
+
+
+FPRS = np.array([1e-9, 1e-4, 0.01, 0.1552, 0.7])
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        *RUNS.values(),
+        *(1 * ac.ZeroConcentratedDP(rho) for rho in (1e-9, 0.01, 2.0)),
+        1 * ac.RandomizedResponse(0.1),
+        1 * ac.RandomizedResponse(8.0),
+    ],
+    ids=str,
+)
+def test_rates_are_the_least_over_all_u(run):
+    """They were those of the first 65 points that were looked at, up to 70 % more."""
+    bound, log_fprs = attack.renyi_bounds(run), np.log(FPRS)[:, None]
+    x = np.concatenate([np.linspace(-40.0, 22.0, 200001), np.linspace(-0.3, 0.3, 100001)])
+    least = np.minimum(np.exp(np.min(np.logaddexp(bound(x)[1], x + log_fprs), axis=1)), 1.0)
+    found = ac.true_positive_rate(run, FPRS, method="renyi").upper
+    assert (found <= np.maximum(least, FPRS) * (1 + 1e-9)).all()
+    assert (found >= np.maximum(least, FPRS) * (1 - 1e-3)).all()  # where it ends in a corner, that is off the grid
+
+
+def test_rates_agree_with_the_advantage():
+    """No attack has more than its false positives and the advantage."""
+    run = ac.ZeroConcentratedDP(1e-9)
+    most = FPRS + ac.advantage(run).upper
+    assert (ac.true_positive_rate(run, FPRS).upper <= most * (1 + 1e-9)).all()
+    assert ac.precision(run, 0.01, 0.5).upper < 0.5007
+
+
+def test_mu_rises_with_what_is_released_and_is_that_of_the_rates():
+    """Lines of a bound that is not convex, between those of its hull, are no lines of T: mu was up to 10 % more."""
+    rhos, places, floor = np.linspace(1.3, 2.0, 15), np.geomspace(8.07e-8, 0.5, 4001), 8.07e-8
+    found = [ac.gaussian_dp(ac.ZeroConcentratedDP(rho), floor).upper for rho in rhos.tolist()]
+    assert (np.diff(found) > 0.0).all()
+    for rho, mu in zip(rhos.tolist(), found, strict=True):
+        rates = ac.true_positive_rate(ac.ZeroConcentratedDP(rho), places).upper
+        kept = 1 - rates >= places
+        least = float(np.max(ndtri(rates[kept]) - ndtri(places[kept])))
+        assert least * (1 - 1e-9) <= mu <= least * 1.001
+    x = ac.calibrate(ac.ZeroConcentratedDP, target="mu", value=2.84, fpr_floor=8e-8)
+    assert 2.84 * 0.999 <= ac.gaussian_dp(ac.ZeroConcentratedDP(x), 8e-8).upper <= 2.84
