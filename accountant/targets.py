@@ -140,10 +140,10 @@ def calibrate(
     if target == "epsilon":
         goal = real("epsilon", epsilon, 0.0, 1e300)
         costs = _Costs(tries, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
-        meet = partial(_meet, route, search, costs, goal)
     else:
-        risk, goal = _risk(target, given, {"method": route, "tolerance": width})
-        meet = partial(search.anywhere, lambda x: risk(tries(x)), goal, slack=width, fine=width / 1000)
+        risk, goal = _risk(target, given)
+        costs = _Risks(tries, 0.0, rule, width, risk)
+    meet = partial(_meet, route, search, costs, goal)
     seconds = check_patience(patience)
     with allow_work(seconds, pool_of(seconds)) as work:
         outer, work.each = work.each, work.seconds / USUAL
@@ -203,6 +203,24 @@ class _Costs:
     def are_above(self, goal: float, cost: Cost) -> bool:
         """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
         return bool(self.known) and cost(min(self.known, key=self.known.__getitem__)) > goal
+
+
+@dataclass(frozen=True)
+class _Risks(_Costs):
+    """The upper end of a risk instead."""
+
+    risk: Callable[[Composition, dict[str, Any]], float]
+
+    def renyi(self, x: float) -> float:
+        if x not in self.known:
+            self.known[x] = self.risk(self._run(x), {"method": "renyi"})
+        return self.known[x]
+
+    def tight(self, x: float, width: float | None = None) -> float:
+        return self.risk(self._run(x), {"method": "tight", "tolerance": width or self.width})
+
+    def sharper(self, x: float, width: float) -> float:
+        return self.tight(x, width)
 
 
 def _meet(route: str, search: Search, costs: _Costs, goal: float) -> float:
@@ -367,15 +385,15 @@ def _check_target(target: str, given: Mapping[str, float | None]) -> None:
 
 
 def _risk(
-    target: str, given: Mapping[str, float | None], how: dict[str, Any]
-) -> tuple[Callable[[Event | Composition], float], float]:
-    """The upper end of a risk, as a function of a run, and its goal."""
+    target: str, given: Mapping[str, float | None]
+) -> tuple[Callable[[Composition, dict[str, Any]], float], float]:
+    """The upper end of a risk, as a function of a run and of how it is asked, and its goal."""
     if target == "mu":
         goal = real("value", given["value"], 0.0, 1e300, open_low=True)
         floor = 1e-9 if given["fpr_floor"] is None else given["fpr_floor"]
-        return lambda run: gaussian_dp(run, floor, **how).upper, goal
+        return lambda run, how: gaussian_dp(run, floor, **how).upper, goal
     goal = real("value", given["value"], 0.0, 1.0, open_low=True, open_high=True)
     if target == "advantage":
-        return lambda run: advantage(run, **how).upper, goal
+        return lambda run, how: advantage(run, **how).upper, goal
     rate = real("fpr", given["fpr"], 0.0, goal, open_high=True)
-    return lambda run: float(true_positive_rate(run, rate, **how).upper), goal
+    return lambda run, how: float(true_positive_rate(run, rate, **how).upper), goal

@@ -422,6 +422,27 @@ def test_refusals(call, says):
         call()
 
 
+@pytest.mark.parametrize(
+    ("count", "event", "how", "best"),
+    [
+        (100, ac.RandomizedResponse, {"value": 1.0}, 0.09977153),
+        (
+            30,
+            ac.RandomizedResponse,
+            {"value": 0.1105, "fpr_floor": 2.7e-6, "tolerance": 1e-3, "patience": 1.0},
+            0.0200090,
+        ),
+        (3, ac.ReportNoisyMax, {"value": 0.2946585775873704, "tolerance": 1e-3, "patience": 4.0}, 8.93841),
+    ],
+)
+def test_one_route_prices_all_values_of_a_search(count, event, how, best):
+    """Values priced by one route and others by the other leap: they were refused as not monotone, or far off."""
+    found = ac.calibrate(lambda x: count * event(x), target="mu", **how)
+    floor, width = how.get("fpr_floor", 1e-9), how.get("tolerance", 0.01)
+    assert ac.gaussian_dp(count * event(found), floor, tolerance=width, patience=60.0).upper <= how["value"]
+    assert found == pytest.approx(best, rel=0.2)
+
+
 def test_private_costs_are_refused():
     with pytest.raises(ac.DataDependentError):
         ac.advantage(ac.DataDependentGNMax(20.0, [30, 2]))
