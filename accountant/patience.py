@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from accountant.errors import OutOfPatience, real
 from accountant.numerics.decimals import format_up_short
@@ -31,6 +31,8 @@ __all__ = [
     "grant",
     "has_limit",
     "is_counted",
+    "is_kept",
+    "keep",
     "rehearse_work",
     "remember",
     "remembered_as",
@@ -49,8 +51,10 @@ PATIENCE = 5.0
 """Seconds of work that a price may take unless another number is given."""
 
 OPERATIONS_PER_SECOND = 1e9
-"""What one idle core of about 2020 does: an operation is a nanosecond of it. The constants that say how many a piece of
-work takes were measured there, and are rather too large."""
+"""What one idle core of about 2020 does: an operation is a nanosecond of it; constants that count work are of that."""
+
+KEPT = 64
+"""Things that an allowance keeps of its work."""
 
 LIKELY = 0.6
 """Share of what is likely to follow refused work that is counted: refusals name a multiple of the sum."""
@@ -72,6 +76,7 @@ class Allowance:
         self.seconds, self.asked, self.spent, self.pool, self.tolerance = seconds, seconds, 0.0, pool, tolerance
         self.each: float | None = None  # seconds of which one of many prices may be granted a share
         self.known: set[Hashable] = set()
+        self.kept: dict[Hashable, Any] = {}
         self.granted: dict[Hashable, float] = {}
 
     @property
@@ -242,14 +247,7 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
 
     So what a price may do does not depend on what was asked before; within one price it counts once, and so does
     whatever it is made of that is remembered itself. What hangs on seconds that were granted is made anew (`grant`).
-    Arguments are positional and hashable.
-
-    Parameters
-    ----------
-    what : str
-        As for `spend`.
-    most : int
-        Results that are kept.
+    Arguments are positional and hashable; `most` results are kept, and `what` is as for `spend`.
     """
 
     def decorate(make: Callable[P, R]) -> Callable[P, R]:
@@ -289,6 +287,22 @@ def remember(what: str, most: int) -> Callable[[Callable[P, R]], Callable[P, R]]
     return decorate
 
 
+def keep(made: Hashable, make: Callable[[], R]) -> R:
+    """What this allowance's work has made before, if that is among the last things it kept, or makes now."""
+    if (allowance := _current.get()) is None:
+        return make()
+    if made not in allowance.kept:
+        allowance.kept[made] = make()
+        if len(allowance.kept) > KEPT:
+            del allowance.kept[next(iter(allowance.kept))]
+    return cast("R", allowance.kept[made])
+
+
+def is_kept(made: Hashable) -> bool:
+    """Whether that takes no work."""
+    return (allowance := _current.get()) is not None and made in allowance.kept
+
+
 def remembered_as(function: Callable[..., object], *args: Hashable) -> Hashable:
     """What stands for the first of the work of a function that is remembered, for `foresee`."""
     return getattr(function, "__wrapped__"), args  # noqa: B009  # set by `remember`
@@ -302,7 +316,6 @@ def foresee(pieces: Iterable[Piece], what: str) -> None:
     pieces : iterable of (hashable, float)
         What each makes, as `spend` has it, and its operations; what was counted already is left out.
     what : str
-        As for `spend`.
 
     Raises
     ------
@@ -320,10 +333,7 @@ def foresee(pieces: Iterable[Piece], what: str) -> None:
 def followed_by(later: Callable[[], float]) -> Iterator[None]:
     """Where work of the block is refused, what is likely to follow it is counted in what the refusal says of the whole.
 
-    Parameters
-    ----------
-    later : callable
-        Operations of what follows, about.
+    `later` gives the operations of that, about.
     """
     try:
         yield

@@ -8,16 +8,18 @@ kind last; where steps are too many for that, one pair of each kind all the time
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from accountant.errors import OutOfPatience, ToleranceUnreachable, count_of
 from accountant.events.event import Event
 from accountant.numerics.decimals import format_up_short
-from accountant.patience import OPERATIONS_PER_SECOND, fits, foresee, spend
+from accountant.patience import OPERATIONS_PER_SECOND, fits, foresee, is_kept, keep, spend
 from accountant.tight.clock_game import (
     ClockSetup,
+    Sized,
     play_on_clock,
     set_clock,
     size_clock,
@@ -40,6 +42,9 @@ from accountant.tight.screening_blocks import (
 __all__ = ["COARSEST", "ClockRun", "set_clock_run"]
 
 Entries = Sequence[tuple[Event, int]]
+
+Found = tuple[list[Sized], list[Kind]]
+"""Games of kinds, and kinds that have none."""
 
 MOST_WORK = 1e10, 7e9, 5e9, 3.9e9, 3.2e9, 2.6e9, 2.1e9, 1.6e9, 1.2e9, 1e9, 8e8, 6e8, 4e8
 """Operations (see `accountant.patience`) of all games on clocks, about; the next where patience is less."""
@@ -162,18 +167,15 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
     """
     if (steps := sum(count for _, count in families)) > MOST_STEPS:
         return None
-    spend(KIND * len(families), BEGUN)
-    least = math.exp(max(log_delta - math.log(steps) - FAR, -690.0))
-    kinds = find_kinds(families, aim.order, least)
-    spend(PAIR * _pairs_of(kinds), BEGUN)
-    first = find_clocks(kinds, aim.order, FINENESS[0], SPREADS[0])
+    finder = _Finder(families, aim.order, log_delta)
+    kinds, first = finder.kinds, finder.find(find_clocks, FINENESS[0], SPREADS[0])
     if not first[0]:
         return None
-    ordered, in_order = _order(*first, aim, log_delta)
+    ordered, in_order = _order([each.clock for each in first[0]], first[1], aim, log_delta)
     below = EACH * len(kinds) + (
         ordered.work if in_order else _same_work(ordered) + COMPOSED * len(kinds) * max(math.sqrt(steps), LEAST_ROOT)
     )
-    search = _Search(aim, log_delta, below)
+    search = _Search(finder, aim, below)
     plan = _plan(search, kinds, first)
     if plan.lost > most_lost:
         if (enough := search.enough(most_lost)) < math.inf:
@@ -219,32 +221,59 @@ def _same_work(ordered: Ordered) -> float:
     return same_work(len(ordered.kinds), ordered.steps)
 
 
-def _plan(search: _Search, kinds: Sequence[Kind], first: Games) -> Plan:
+class _Finder:
+    """Kinds of a run, and games of them, which the same price looks for again at coarser tolerances."""
+
+    def __init__(self, families: Entries, order: float, log_delta: float) -> None:
+        self.families, self.order, self.log_delta = tuple(families), order, log_delta
+        spend(KIND * len(families), BEGUN, once=self.key("kinds"))
+        self.kinds = keep(self.key("kinds"), self._find_kinds)
+        spend(PAIR * _pairs_of(self.kinds), BEGUN, once=self.key("pairs"))
+
+    def key(self, *what: Hashable) -> Hashable:
+        """What stands for something that is found."""
+        return "clocks", self.families, self.order, self.log_delta, *what
+
+    def find(self, make: Callable[..., Games], *how: Hashable) -> Found:
+        """Games by some way, sized."""
+        return keep(self.key(make, *how), partial(self._size, make, *how))
+
+    def _find_kinds(self) -> list[Kind]:
+        steps = sum(count for _, count in self.families)
+        least = math.exp(max(self.log_delta - math.log(steps) - FAR, -690.0))
+        return find_kinds(self.families, self.order, least)
+
+    def _size(self, make: Callable[..., Games], *how: Hashable) -> Found:
+        clocks, alone = make(self.kinds, self.order, *how)
+        return [size_clock(clock, self.order, self.log_delta) for clock in clocks], alone
+
+
+def _plan(search: _Search, kinds: Sequence[Kind], first: Found) -> Plan:
     """Games that lose little with least work, or the least with the most work that there is patience for."""
     best, wide, taken = search.plan(first), SPREADS[0], first
     for spread in SPREADS[1:]:
         if search.does(best) or best.apart <= LEAST_APART * best.lost:
             break
-        if len(kinds) == 1 or (games := search.refer(kinds, FINENESS[0], spread)) is None:
+        if len(kinds) == 1 or (games := search.refer(FINENESS[0], spread)) is None:
             break
         plan = search.plan(games)
         if search.is_better(plan, best):
             best, wide, taken = plan, spread, games
         elif plan.lost > best.lost:
             break
-    if not search.does(best) and len(kinds) > 1 and (own := search.part(kinds)) is not None:
+    if not search.does(best) and len(kinds) > 1 and (own := search.part()) is not None:
         plan = search.plan(own)
         if search.is_better(plan, best):
             best, taken = plan, own
     for spread in TUNED_SPREADS:
         for ticks in TUNED:
-            if search.does(best) or (games := search.tune(kinds, ticks, spread)) is None:
+            if search.does(best) or (games := search.tune(ticks, spread)) is None:
                 break
             plan = search.plan(games)
             if search.is_better(plan, best):
                 best, taken = plan, games
     for fineness in FINENESS[1:]:
-        if search.does(best) or len(kinds) == 1 or (games := search.refer(kinds, fineness, wide)) is None:
+        if search.does(best) or len(kinds) == 1 or (games := search.refer(fineness, wide)) is None:
             break
         plan = search.plan(games)
         if search.is_better(plan, best):
@@ -255,8 +284,8 @@ def _plan(search: _Search, kinds: Sequence[Kind], first: Games) -> Plan:
 class _Search:
     """The search for games that lose least, with what is left of patience beside what is below."""
 
-    def __init__(self, aim: Aim, log_delta: float, below: float) -> None:
-        self.aim, self.log_delta, self.below = aim, log_delta, below
+    def __init__(self, finder: _Finder, aim: Aim, below: float) -> None:
+        self.finder, self.aim, self.below = finder, aim, below
         self.known: dict[frozenset[frozenset[int]], dict[frozenset[int], list[Choice]]] = {}
         self.seen: dict[frozenset[frozenset[int]], tuple[list[list[Choice]], list[Kind], float]] = {}
         self.lone: dict[int, Cut] = {}
@@ -298,41 +327,41 @@ class _Search:
             return plan.work < known.work and known.work > self.most_beside(known.alone)
         return plan.lost < known.lost or known.work > self.most_beside(known.alone)
 
-    def refer(self, kinds: Sequence[Kind], fineness: float, spread: Spread) -> Games | None:
+    def refer(self, fineness: float, spread: Spread) -> Found | None:
         """Games of that fineness and spread; None where there is no patience for more of them.
 
         What they take is taken from the games that are played, not from what is below.
         """
         each = REFERRED * (2 if fineness >= OWN_FINENESS else 1)
-        if not self._spends(each * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)):
-            return None
-        return find_clocks(kinds, self.aim.order, fineness, spread)
+        return self._look(each, PAIR_REFERRED, find_clocks, fineness, spread)
 
-    def part(self, kinds: Sequence[Kind]) -> Games | None:
+    def part(self) -> Found | None:
         """A game of each kind by itself; None where there is no patience for sizing so many."""
-        return own_clocks(kinds) if self._spends(SIZED * len(kinds)) else None
+        return self._look(SIZED, 0.0, own_clocks)
 
-    def tune(self, kinds: Sequence[Kind], ticks: float, spread: Spread) -> Games | None:
+    def tune(self, ticks: float, spread: Spread) -> Found | None:
         """Games of kinds with references of their own; None of one, or where there is no patience for them."""
-        if not 1 < len(kinds) <= MOST_TUNED or not self._spends(TUNING * len(kinds) + PAIR_REFERRED * _pairs_of(kinds)):
-            return None
-        return tune_clocks(kinds, self.aim.order, ticks, spread)
+        few = 1 < len(self.finder.kinds) <= MOST_TUNED
+        return self._look(TUNING, PAIR_REFERRED, tune_clocks, ticks, spread) if few else None
 
-    def _spends(self, operations: float) -> bool:
-        """Whether there is patience for looking further, which is counted then."""
-        if operations > FINER_SHARE * self.most or not fits(operations):
-            return False
-        spend(operations, BEGUN)
-        return True
+    def _look(self, each: float, pair: float, make: Callable[..., Games], *how: Hashable) -> Found | None:
+        """Games that take so many operations for each kind and pair, if there is patience for looking further."""
+        kinds, made = self.finder.kinds, self.finder.key(make, *how)
+        operations = each * len(kinds) + pair * _pairs_of(kinds)
+        if not is_kept(made):
+            if operations > FINER_SHARE * self.most or not fits(operations):
+                return None
+            spend(operations, BEGUN, once=made)
+        return self.finder.find(make, *how)
 
-    def plan(self, games: Games) -> Plan:
+    def plan(self, found: Found) -> Plan:
         """How they are cut; each of the same games has the fineness by which it gains most."""
-        (clocks, alone), tolerance = games, min(self.aim.tolerance, COARSEST)
-        held = [frozenset(id(kind) for kind in clock.kinds) for clock in clocks]
+        (games, alone), tolerance = found, min(self.aim.tolerance, COARSEST)
+        held = [frozenset(id(kind) for kind in sized.clock.kinds) for sized in games]
         key = frozenset(held)
         known = self.known.setdefault(key, {each: [] for each in held})
-        for clock, each in zip(clocks, held, strict=True):
-            known[each] += choices_of(size_clock(clock, self.aim.order, self.log_delta), tolerance)
+        for sized, each in zip(games, held, strict=True):
+            known[each] += choices_of(sized, tolerance)
         choices, plans, most = [known[each] for each in held], list[Plan](), self.most_beside(alone)
         gap = math.fsum(self.blocks_of(kind).gap for kind in alone)
         self.seen[key] = choices, alone, gap

@@ -171,9 +171,9 @@ class Reaches(NamedTuple):
 class Sized(NamedTuple):
     """What is known of a clock's game before a law is made.
 
-    The ticks of all screenings have that mean and standard deviation, and exponential means at `RATES`. The divergences
-    are those of all screenings, of the costliest reference, and what it costs beside by mixtures and by trading kinds
-    for others.
+    The ticks of all screenings have that mean and standard deviation, and are `last` at most, about. Whoever takes the
+    shortest reference all the time takes `crowd` times as many steps. The divergences are those of all screenings, of
+    the costliest reference, and what it costs beside by mixtures and by trading kinds for others.
     """
 
     clock: Clock
@@ -181,20 +181,13 @@ class Sized(NamedTuple):
     log_delta: float
     mean: float
     spread: float
-    log_means: FloatArray
+    last: int
+    crowd: float
     reaches: Reaches
     deviation: float
-    depth: float
     total: float
     costliest: float
     beside: float
-
-    @property
-    def last(self) -> int:
-        """Ticks that all screenings take at most, about."""
-        # Chernoff's bound
-        far = float(np.min((self.depth + self.log_means) * self.clock.longest / RATES))
-        return min(math.ceil(far), self.clock.most)
 
     def strides(self) -> list[Stride | None]:
         """Those of several lengths, after which several numbers of ticks are left; and none."""
@@ -227,8 +220,7 @@ class Sized(NamedTuple):
         if stride is not None:
             work += stride_work(stride.longest, cells[:, -1])
         added = GRID_LOSS * (steps[:, 0] / self.deviation) ** 2 * self.total
-        crowd = self.mean / min(each.ticks for each in self.clock.references) / sum(k.times for k in self.clock.kinds)
-        lost, likely = self.beside + strode + added, TRADING * self.beside + STRIDING * strode + max(crowd, 1.0) * added
+        lost, likely = self.beside + strode + added, TRADING * self.beside + STRIDING * strode + self.crowd * added
         each = zip(steps[:, 0].tolist(), work.tolist(), lost.tolist(), likely.tolist(), strict=True)
         return [Cut(stride, *of_one) for of_one in each]
 
@@ -259,12 +251,14 @@ def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
     reaches = Reaches(end, b, curves, (log_delta - math.log(count) - OUTER) / b)
     tick = cost_of(clock.references[-1].pairs, order) / clock.references[-1].ticks
     total = sum(kind.times * kind.cost for kind in clock.kinds)
-    depth = -math.log(least_chance(log_delta))
-    sway, mean, means = SWAY / math.sqrt(max(-2 * log_delta, 2.0)), clock.mean(), clock.log_means(RATES / clock.longest)
+    sway, mean = SWAY / math.sqrt(max(-2 * log_delta, 2.0)), clock.mean()
     beside = _beside(clock, mean, (order - 1) * (1 + sway * AROUND))
+    # Chernoff's bound
+    far = (clock.log_means(RATES / clock.longest) - math.log(least_chance(log_delta))) * clock.longest / RATES
+    last, crowd = min(math.ceil(float(np.min(far))), clock.most), max(mean / clock.shortest / count, 1.0)
     costliest = clock.longest * tick
     return Sized(
-        clock, order - 1, log_delta, mean, clock.spread(), means, reaches, deviation, depth, total, costliest, beside
+        clock, order - 1, log_delta, mean, clock.spread(), last, crowd, reaches, deviation, total, costliest, beside
     )
 
 

@@ -97,8 +97,8 @@ def gather_clocks(
     return _with_nothing(clocks, nothing, alone)
 
 
-def own_clocks(kinds: Sequence[Kind]) -> tuple[list[Clock], list[Kind]]:
-    """The game of each kind by itself, and kinds that have no clock."""
+def own_clocks(kinds: Sequence[Kind], _: float = math.inf) -> tuple[list[Clock], list[Kind]]:
+    """The game of each kind by itself, and kinds that have no clock; the order does not matter."""
     held, alone = _on_clocks(kinds)
     clocks = [_own_clock(kind) for kind in held if kind.cost > 0.0]
     return _with_nothing(clocks, [kind for kind in held if kind.cost == 0.0], alone)

@@ -109,6 +109,11 @@ class Clock(NamedTuple):
         return max(each.ticks for each in self.references)
 
     @property
+    def shortest(self) -> int:
+        """Ticks of the shortest one."""
+        return min(each.ticks for each in self.references)
+
+    @property
     def lost(self) -> float:
         """What pairs that are left out may add to delta."""
         return sum(kind.times * kind.lost for kind in self.kinds) * (1 + 1e-9)
