@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,33 +31,45 @@ READINGS = 128
 CERTAIN = 0.999999
 """The largest delta that an event takes; points with more say next to nothing."""
 
+REPLACES = ("ChangeOneDistance", "ChangeOneIdDistance", "HammingDistance")
+"""Metrics that count records which are replaced."""
+
+COUNTS = ("SymmetricDistance", "SymmetricIdDistance", "InsertDeleteDistance")
+"""Metrics that count records which are added or removed; one that is replaced is both."""
+
 __all__ = ["to_event", "to_map", "to_privacy_profile"]
 
 
 def to_event(
     source: Any,
-    d_in: Any = 1,
+    d_in: Any = None,
     *,
     delta: float | None = None,
     epsilons: Iterable[float] | None = None,
-    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+    adjacency: Adjacency | str | None = None,
 ) -> Event:
     """An event that costs what a measurement's map says of inputs at a distance, or what a privacy profile says.
+
+    Which inputs are neighbours the input metric says where it counts records. Those of change-one and Hamming distances
+    are replaced. In symmetric and insert-delete distances they are added or removed at distance 1; under "replace", and
+    wherever the input domain has a fixed size, one is replaced at distance 2.
 
     Parameters
     ----------
     source : opendp Measurement or PrivacyProfile
         Of a measurement the output measure is max-divergence, zero-concentrated divergence, either of them approximate,
         or smoothed max-divergence.
-    d_in : object
-        Distance of neighbouring inputs, in the measurement's input metric; of no use to a profile.
+    d_in : object, optional
+        Distance of neighbouring inputs, in the measurement's input metric; of no use to a profile. Default: the least
+        that neighbours have in a metric that counts records, 1 in others.
     delta : float, optional
         In (0, 1): where a profile (that of smoothed max-divergence, too) is read, and nowhere else.
     epsilons : iterable of float, optional
         In [0, 700], at most 1000: where a profile is read instead. By default 128 of them, from 0 to where delta is
         1e-12 or the profile ends.
-    adjacency : Adjacency or str
-        The neighbouring relation for which inputs are at most that far apart.
+    adjacency : Adjacency or str, optional
+        The neighbouring relation for which inputs are at most that far apart. Default: that of a metric which counts
+        records; "add-remove" of others, such as those of sensitivities, and of profiles, which have no metric.
 
     Returns
     -------
@@ -66,12 +79,13 @@ def to_event(
     Raises
     ------
     ParameterError
-        It is neither, its output measure is another one, or a profile is to be read at delta and at epsilons.
+        It is neither, its output measure is another one, its metric contradicts the adjacency, neighbours are further
+        apart than `d_in`, or a profile is to be read at delta and at epsilons.
     """
-    relation = as_adjacency(adjacency)
     if not isinstance(source, dp.Measurement):
-        return _read_profile(source, delta, epsilons, relation)
-    cost, measure = source.map(d_in), str(source.output_measure)
+        return _read_profile(source, delta, epsilons, as_adjacency(adjacency or Adjacency.ADD_REMOVE))
+    distance, relation = _neighbours(source, d_in, adjacency)
+    cost, measure = source.map(distance), str(source.output_measure)
     lost = 0.0
     if measure.startswith("Approximate("):
         cost, lost = cost
@@ -86,6 +100,29 @@ def to_event(
         f"output measure {source.output_measure} with delta = {lost:g}; accepted: MaxDivergence, approximate or not, "
         "ZeroConcentratedDivergence, approximate with delta 0, and SmoothedMaxDivergence"
     )
+
+
+def _neighbours(source: Any, d_in: Any, adjacency: Adjacency | str | None) -> tuple[Any, Adjacency]:
+    """How far apart neighbouring inputs of a measurement are, and by which relation they are neighbours."""
+    asked = None if adjacency is None else as_adjacency(adjacency)
+    metric = str(source.input_metric.type)
+    if any(name in metric for name in REPLACES):
+        relation, least = Adjacency.REPLACE, 1
+    elif any(name in metric for name in COUNTS):
+        # of a fixed number no record comes or goes: a map may say that inputs at distance 1 cost nothing
+        fixed = getattr(source.input_domain, "size", None) is not None
+        replaced = fixed or asked is Adjacency.REPLACE
+        relation, least = (Adjacency.REPLACE, 2) if replaced else (Adjacency.ADD_REMOVE, 1)
+    else:
+        return 1 if d_in is None else d_in, asked or Adjacency.ADD_REMOVE
+    if asked not in (None, relation):
+        raise ParameterError(
+            f"adjacency = {asked} for inputs in {source.input_domain} with {metric}; accepted: {relation}, or None"
+        )
+    distance = least if d_in is None else d_in
+    if least > 1 or isinstance(distance, Real):  # of frames it may be a list of bounds
+        real(f"d_in in {metric} under {relation} adjacency", distance, least, math.inf)
+    return distance, relation
 
 
 def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] | None, relation: Adjacency) -> Event:
@@ -110,6 +147,8 @@ def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] |
 
 def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> Any:
     """A run as an OpenDP `PrivacyProfile`: `delta(epsilon)` is a certified upper bound, in both directions.
+
+    It holds for inputs that are neighbours under the run's adjacency, which a profile does not tell.
 
     At a negative epsilon it is ``1 - e^epsilon + e^epsilon delta(-epsilon)``.
 
@@ -153,7 +192,9 @@ def to_map(
     delta : float
         In [0, 1).
     d_in : object
-        Distance up to which inputs count as neighbours in the run; the map refuses larger ones.
+        Distance up to which inputs count as neighbours in the run; the map refuses larger ones. It does not see the
+        metric, which must fit the run's adjacency: under "add-remove" 1 in the symmetric distance; under "replace" 1 in
+        the change-one distance, or 2 in the symmetric one of a domain of fixed size.
     tolerance : float, optional
         As of `accountant.interop.dp_accounting.Accountant`.
 

@@ -136,3 +136,63 @@ def test_profiles_at_negative_epsilons_are_above_the_exact_ones():
             exact = float(run.profile(epsilon).worst)
             assert exact * (1 - 1e-15) <= profile.delta(epsilon) <= min(1.001 * exact + 1e-4, 1.0)
     assert to_privacy_profile(ac.Gaussian(2.0)).delta(-1.0) == pytest.approx(0.635, abs=5e-4)
+
+
+# --- neighbouring inputs -------------------------------------------------------------------------------------------
+
+RECORDS = dp.atom_domain(T=int)
+
+
+def measured(metric, *, size=None, price=float):
+    """A measurement of records whose map is a function of the distance."""
+    dp.enable_features("contrib", "honest-but-curious")
+    domain = dp.vector_domain(RECORDS, size=size)
+    return dp.m.make_user_measurement(domain, metric, dp.max_divergence(), lambda records: 0, price)
+
+
+@pytest.mark.parametrize("metric", [dp.change_one_distance(), dp.hamming_distance()], ids=str)
+def test_records_that_are_replaced_are_not_amplified(metric):
+    """They were said to be added or removed: sampled at 0.1 they cost 0.158565 for 1."""
+    for size in (None, 10):
+        event = to_event(measured(metric, size=size))
+        assert event == to_event(measured(metric, size=size), 1, adjacency="replace") == ac.PureDP(1.0, "replace")
+        assert to_event(measured(metric), 3) == ac.PureDP(3.0, "replace")
+        with pytest.raises(ac.SubsamplingError, match="replace"):
+            ac.PoissonSubsampled(event, 0.1)
+        with pytest.raises(ac.ParameterError, match=r"adjacency = add-remove .*Distance; accepted: replace"):
+            to_event(measured(metric, size=size), adjacency="add-remove")
+
+
+@pytest.mark.parametrize("metric", [dp.symmetric_distance(), dp.insert_delete_distance()], ids=str)
+def test_a_record_that_is_replaced_is_at_distance_two(metric):
+    """It was priced at distance 1, where one is added or removed."""
+    source = measured(metric)
+    assert to_event(source) == to_event(source, 1, adjacency="add-remove") == ac.PureDP(1.0)
+    assert to_event(source, 3) == ac.PureDP(3.0)
+    for event in (to_event(source, adjacency="replace"), to_event(source, 2, adjacency=ac.Adjacency.REPLACE)):
+        assert event == ac.PureDP(2.0, "replace")
+    with pytest.raises(ac.ParameterError, match=r"d_in in .* under replace adjacency = 1 .* accepted: \[2, inf"):
+        to_event(source, 1, adjacency="replace")
+    with pytest.raises(ac.ParameterError, match=r"under add-remove adjacency = 0 .* accepted: \[1, inf"):
+        to_event(source, 0)
+
+
+def test_no_record_comes_or_goes_where_their_number_is_fixed():
+    """At distance 1 a sum of ten records has a map of 0: it was said to cost nothing."""
+    inner = dp.vector_domain(dp.atom_domain(bounds=(0, 10)), size=10)
+    source = dp.t.make_sum(inner, dp.symmetric_distance()) >> dp.m.then_laplace(scale=10.0)
+    assert source.map(1) == 0.0
+    assert to_event(source) == to_event(source, 2) == ac.PureDP(1.0, "replace")
+    with pytest.raises(ac.ParameterError, match=r"d_in in SymmetricDistance .* = 1 is out of range"):
+        to_event(source, 1)
+    with pytest.raises(ac.ParameterError, match=r"adjacency = add-remove .* size=10\) .* accepted: replace"):
+        to_event(source, 2, adjacency="add-remove")
+
+
+def test_sensitivities_have_the_adjacency_of_the_caller():
+    laplace = dp.m.make_laplace(*NUMBERS, scale=2.0)
+    for name in ("add-remove", "replace"):
+        assert to_event(laplace, 3.0, adjacency=name) == ac.PureDP(laplace.map(3.0), name)
+    assert to_event(laplace) == ac.PureDP(laplace.map(1.0))
+    user = measured(dp.user_distance("ChangeOneDistance()"))
+    assert to_event(user, 1.0).adjacency is ac.Adjacency.ADD_REMOVE
