@@ -80,13 +80,13 @@ def to_event(
     ------
     ParameterError
         It is neither, its output measure is another one, its metric contradicts the adjacency, neighbours are further
-        apart than `d_in`, or a profile is to be read at delta and at epsilons.
+        apart than `d_in`, its map or profile fails or is not finite, or it is to be read at delta and at epsilons.
     """
     if not isinstance(source, dp.Measurement):
         return _read_profile(source, delta, epsilons, as_adjacency(adjacency or Adjacency.ADD_REMOVE))
     distance, relation = _neighbours(source, d_in, adjacency)
-    cost, measure = source.map(distance), str(source.output_measure)
-    lost = 0.0
+    cost = _ask(f"the map of a measurement at d_in = {shorten(distance)}", lambda: source.map(distance))
+    measure, lost = str(source.output_measure), 0.0
     if measure.startswith("Approximate("):
         cost, lost = cost
         measure = measure.removeprefix("Approximate(").removesuffix(")")
@@ -125,6 +125,15 @@ def _neighbours(source: Any, d_in: Any, adjacency: Adjacency | str | None) -> tu
     return distance, relation
 
 
+def _ask(what: str, answer: Callable[[], Any]) -> Any:
+    """An answer of OpenDP, whose errors take several lines."""
+    try:
+        return answer()
+    except (dp.OpenDPException, TypeError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise ParameterError(f"{what} fails: {reason}; accepted: where it has a value") from None
+
+
 def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] | None, relation: Adjacency) -> Event:
     if not isinstance(profile, dp.PrivacyProfile):
         raise ParameterError(f"source = {shorten(profile)}; accepted: a Measurement or PrivacyProfile of OpenDP")
@@ -132,17 +141,35 @@ def _read_profile(profile: Any, delta: float | None, epsilons: Iterable[float] |
         if epsilons is not None:
             raise ParameterError("a privacy profile with delta and epsilons; accepted: either")
         point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
-        return ApproximateDP(profile.epsilon(point), point, relation)
+        return ApproximateDP(_epsilon_at(profile, point), point, relation)
     if epsilons is None:
-        end = min(float(profile.epsilon(SMALL)), MOST)
+        end = min(_ask(f"a privacy profile at delta = {SMALL:g}", lambda: float(profile.epsilon(SMALL))), MOST)
         places = np.linspace(0.0, end, READINGS).tolist()
     else:
         places = list(numbers_of("epsilons", epsilons, MOST, POINTS))
-    read = [(epsilon, float(profile.delta(epsilon))) for epsilon in places]
+    read = [(epsilon, _delta_at(profile, epsilon)) for epsilon in places]
     points = [(epsilon, max(delta, 1e-300) if delta > 0.0 else 0.0) for epsilon, delta in read if delta <= CERTAIN]
     if not points:
         raise ParameterError(f"a privacy profile with delta above {CERTAIN} at all epsilons; accepted: less at some")
     return ProfilePoints(tuple(each for each, _ in points), tuple(each for _, each in points), relation)
+
+
+def _epsilon_at(profile: Any, delta: float) -> float:
+    """Where a profile reaches a delta."""
+    epsilon: float = _ask(f"a privacy profile at delta = {delta:g}", lambda: float(profile.epsilon(delta)))
+    if not 0.0 <= epsilon < math.inf:
+        raise ParameterError(
+            f"a privacy profile whose epsilon is {epsilon:g} at delta = {delta:g}; accepted: a delta that it reaches"
+        )
+    return epsilon
+
+
+def _delta_at(profile: Any, epsilon: float) -> float:
+    """A profile's delta at an epsilon, however much above 1; none is below 0."""
+    delta: float = _ask(f"a privacy profile at epsilon = {epsilon:g}", lambda: float(profile.delta(epsilon)))
+    if not delta >= 0.0:
+        raise ParameterError(f"a privacy profile whose delta is {delta:g} at epsilon = {epsilon:g}; accepted: [0, 1]")
+    return delta
 
 
 def to_privacy_profile(run: Event | Composition, *, tolerance: float = 1e-4) -> Any:

@@ -196,3 +196,32 @@ def test_sensitivities_have_the_adjacency_of_the_caller():
     assert to_event(laplace) == ac.PureDP(laplace.map(1.0))
     user = measured(dp.user_distance("ChangeOneDistance()"))
     assert to_event(user, 1.0).adjacency is ac.Adjacency.ADD_REMOVE
+
+
+# --- what has no value -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "how", "words"),
+    [
+        (0.2, {"delta": 0.1}, "whose epsilon is inf at delta = 0.1; accepted: a delta that it reaches"),
+        (math.nan, {}, 'at delta = 1e-12 fails: FailedMap("not comparable"); accepted: '),
+        (math.nan, {"delta": 0.1}, "a privacy profile .*delta = 0.1"),
+        (math.nan, {"epsilons": [1.0]}, "a privacy profile .*epsilon = 1"),
+        (-0.5, {"epsilons": [1.0]}, "whose delta is -0.5 at epsilon = 1; accepted"),
+        ("a", {"epsilons": [1.0]}, "a privacy profile at epsilon = 1 fails: "),
+    ],
+)
+def test_profiles_without_a_value_are_refused_in_a_line(answer, how, words):
+    """An epsilon of inf was out of range; nan was an error of two lines; a delta below 0 was taken for none."""
+    with pytest.raises(ac.ParameterError, match=words.replace("(", r"\(").replace(")", r"\)")) as caught:
+        to_event(dp.new_privacy_profile(lambda epsilon: answer), **how)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("distance", ["a", -1.0, math.nan])
+def test_maps_without_a_value_are_refused_in_a_line(distance):
+    for source in (measured(dp.symmetric_distance()), dp.m.make_laplace(*NUMBERS, scale=2.0)):
+        with pytest.raises(ac.ParameterError, match="d_in") as caught:
+            to_event(source, distance)
+        assert "\n" not in str(caught.value)
