@@ -22,9 +22,6 @@ __all__ = ["exposes", "import_state", "read_history", "run_of_history"]
 LARGEST = 2**26
 """Bytes of a file, or of the pickle in an archive, that are read; tensors are stored beside it, and are not read."""
 
-DEEPEST = 8
-"""Levels of mappings and lists in which histories are looked for."""
-
 ACCEPTED = "accepted: an Opacus or Flower state in JSON, or a checkpoint of torch.save that holds an Opacus state"
 
 
@@ -81,14 +78,14 @@ def import_state(path: str | Path, delta: float | None = None) -> Plan:
     path : str or Path
         JSON: the `state_dict` of an Opacus accountant (its key "history"), or that of a Flower accountant (its keys
         "config" and "compositions"). Any other file: a checkpoint that `torch.save` wrote (PyTorch 1.6 or later), such
-        as that of Opacus' `PrivacyEngine.save_checkpoint`.
+        as that of Opacus' `PrivacyEngine.save_checkpoint`. The state may stand anywhere in it, also in an object.
     delta : float, optional
         Of the plan; a Flower state has its own.
 
     Raises
     ------
     PlanError
-        The file cannot be read, or holds no such state.
+        The file cannot be read, or holds no such state, or several.
     """
     source = Path(path)
     try:
@@ -110,12 +107,12 @@ def import_state(path: str | Path, delta: float | None = None) -> Plan:
 
 def _tables(state: Any) -> dict[str, Any]:
     """The tables of a plan."""
-    if isinstance(state, Mapping) and "compositions" in state:
-        return {"description": "Imported from the state of a Flower accountant.", **tables_of_flower(state)}
-    found = _histories(state)
+    found = _states(state)
     if len(found) != 1:
         raise ParameterError(f"{len(found)} histories in it; {ACCEPTED}")
-    history = read_history(found[0])
+    if "compositions" in found[0]:
+        return {"description": "Imported from the state of a Flower accountant.", **tables_of_flower(found[0])}
+    history = read_history(found[0]["history"])
     run_of_history(history)
     if exposes(history):
         raise ParameterError("a step of its history had no noise: no epsilon is enough; accepted: noise above 0")
@@ -127,61 +124,112 @@ def _tables(state: Any) -> dict[str, Any]:
     return {"description": "Imported from the state of an Opacus accountant.", "release": lines}
 
 
-def _histories(state: Any) -> list[Any]:
-    """All histories in a state, wherever they are: to read one of several would be to forget what the others spent."""
-    found, seen, level = [], set[int](), [state]
-    for _ in range(DEEPEST):
-        inner: list[Any] = []
-        for each in level:
-            if isinstance(each, Mapping) and isinstance(each.get("history"), list | tuple) and "mechanism" in each:
-                found.append(each["history"])
-            if isinstance(each, Mapping | list | tuple) and id(each) not in seen:
-                seen.add(id(each))
-                inner += each.values() if isinstance(each, Mapping) else each
-        level = inner
+def _states(state: Any) -> list[Mapping[Any, Any]]:
+    """All states of accountants in a value, wherever they are, each object once.
+
+    To read one of several would be to forget what the others spent, and so would be to leave a part unread.
+    """
+    found, seen, left = list[Mapping[Any, Any]](), set[int](), [state]
+    while left:
+        each = left.pop()
+        if not isinstance(each, Mapping | list | tuple | set | frozenset | _Inert) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Mapping):
+            of_flower = "compositions" in each and (each is state or "schema_version" in each)
+            if of_flower or ("history" in each and "mechanism" in each):
+                found.append(each)
+            left += [*each, *each.values()]
+        elif not isinstance(each, _Inert):
+            left += each
+        if isinstance(each, _Inert | _Mapping):
+            left += each.held
+            # an accountant that was pickled itself has its mechanism by its class
+            found += [part for part in each.held if isinstance(part, Mapping) and _has_steps(part)]
     return found
+
+
+def _has_steps(attributes: Mapping[Any, Any]) -> bool:
+    """Whether what an object holds looks like the history of an Opacus accountant, not like a log of losses."""
+    history = attributes.get("history")
+    if "mechanism" in attributes or not isinstance(history, list | tuple | _Inert):
+        return False  # with a mechanism it is found as a state
+    return any(_is_step(entry) for entry in (history.held if isinstance(history, _Inert) else history))
+
+
+def _is_step(entry: object) -> bool:
+    try:
+        return bool(read_history([entry]))
+    except ParameterError:
+        return False
 
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8-sig"))
+        return json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{path} is neither JSON nor an archive of torch.save: {error}; {ACCEPTED}") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping; of two values with one key the first would be forgotten."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a key twice among {shorten([key for key, _ in pairs])}")
+    return found
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------
 
 
 class _Inert:
-    """Stands for whatever a pickle names: it is never imported, takes any arguments, and does nothing."""
+    """Stands for whatever a pickle names: it is never imported, and does nothing but hold what it is given."""
+
+    __slots__ = ("held", "pairs")
+
+    held: list[Any]
+    pairs: dict[Any, Any] | None
 
     def __new__(cls, *arguments: Any, **options: Any) -> _Inert:
-        return super().__new__(cls)
+        made = super().__new__(cls)
+        made.held, made.pairs = [*arguments, *options.values()], None
+        return made
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         pass
 
+    def __repr__(self) -> str:
+        return "an object that is not read"
+
     def __setstate__(self, state: Any) -> None:
-        pass
+        self.held.append(state)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        pass
+        if self.pairs is None:
+            self.pairs = {}
+            self.held.append(self.pairs)
+        self.pairs[key] = value
 
     def append(self, value: Any) -> None:
-        """Take an item, and forget it."""
+        """Hold an item."""
+        self.held.append(value)
 
     def extend(self, values: Any) -> None:
-        """Take items, and forget them."""
+        """Hold items."""
+        self.held.extend(values)
 
     def add(self, value: Any) -> None:
-        """Take an item, and forget it."""
+        """Hold an item."""
+        self.held.append(value)
 
 
 class _Mapping(dict[Any, Any]):
     """Stands for an OrderedDict, of which a pickle cannot replace methods by attributes."""
 
+    held: tuple[Any, ...] = ()
+
     def __setstate__(self, state: Any) -> None:
-        pass
+        self.held = (*self.held, state)
 
 
 class _PlainReader(pickle._Unpickler):
@@ -194,7 +242,7 @@ class _PlainReader(pickle._Unpickler):
         return _Mapping if (module, name) == ("collections", "OrderedDict") else _Inert
 
     def persistent_load(self, identifier: Any) -> Any:
-        return _Inert()
+        return _Inert(identifier)
 
 
 def _read_checkpoint(path: Path) -> Any:
