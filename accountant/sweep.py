@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accountant.axes import count_values, read_axis
 from accountant.errors import AccountantError, DataDependentError, MissingExtra, ParameterError, integer, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -102,7 +103,8 @@ def sweep(
         From one value of every parameter to a run. Called by keyword if it takes the grid's names, else by position.
         Workers receive it by pickling; joblib also takes functions that were defined interactively.
     grid : mapping
-        Values by parameter name: numbers, or anything that `make` understands.
+        Values by parameter name: numbers, or anything that `make` understands. Beside floats integers become floats,
+        and are refused where that would change them; so are masked values.
     delta : float
         In [0, 1): find epsilon at it. 1e-5 if neither is given.
     epsilon : float
@@ -191,13 +193,10 @@ def _check_grid(grid: Mapping[str, ArrayLike], zipped: bool) -> dict[str, Sequen
     for name in grid:
         if not isinstance(name, str) or name in COLUMNS:
             raise ParameterError(f"parameter name {shorten(name)}; accepted: text other than {', '.join(COLUMNS)}")
-    _refuse_beyond_memory([_length(column) for column in grid.values()], zipped)
+    _refuse_beyond_memory([count_values(column) for column in grid.values()], zipped)
     values: dict[str, Sequence[Any]] = {}
     for name, column in grid.items():
-        array = np.asarray(column)
-        if array.ndim > 1:
-            raise ParameterError(f"{name} = {shorten(column)}; accepted: a list of values, in one dimension")
-        values[name] = np.atleast_1d(array).tolist()
+        values[name] = read_axis(name, column)
     lengths = {name: len(column) for name, column in values.items()}
     if zipped and len(set(lengths.values())) > 1:
         raise ParameterError(f"lengths {lengths}; accepted: equal ones where zipped")
@@ -252,16 +251,6 @@ def block_length(call: Call, task: Task, first: Settings, size: int, workers: in
     except AccountantError:  # of this setting; others may do
         return BLOCK
     return min(BLOCK, max(1, math.ceil(size / (SHARES * workers))))
-
-
-def _length(column: Any) -> int:
-    """How many values a column has; 1 of a single one."""
-    if isinstance(column, str | bytes):
-        return 1
-    try:
-        return len(column)
-    except TypeError:
-        return 1
 
 
 def _refuse_beyond_memory(lengths: Sequence[int], zipped: bool) -> None:

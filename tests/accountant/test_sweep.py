@@ -122,6 +122,52 @@ def test_bad_requests_are_refused(changes, words):
         ac.sweep(**{"make": laplace, "grid": {"scale": [50.0]}} | changes)
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([[1.0], [1.0, 2.0]], r"n = \[\[1.0\], \[1.0, 2.0\]\]; accepted: a list of values, in one dimension"),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), "masked values; accepted"),
+        ([1.0, np.ma.masked], "masked values; accepted"),
+        ([2**53 + 1, 0.5], "n = 9007199254740993 becomes 9007199254740992.0 beside the others; accepted"),
+        ([2**63 + 1, -1], r"n = 9223372036854775809 becomes 9.2\d*e\+18 beside the others"),
+        ([2**63 + 1, 2], "beside the others; accepted: values that an array can hold together"),
+        ([1 + 2**60, 2j], "beside the others"),
+        (["a", 1], "n = 1 becomes '1' beside the others"),
+        ([b"a\0", b"b"], "beside the others"),
+    ],
+)
+def test_no_value_is_changed_before_it_is_priced(values, words):
+    """Lists of several lengths were an error of NumPy; masked values were priced; large integers became floats."""
+    with pytest.raises(ac.ParameterError, match=words) as caught:
+        ac.sweep(lambda n: pytest.fail(f"made of {n}"), {"n": values})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**53, 0.5],
+        [2**53 + 1, 2**62],
+        [2**64 + 1, 0.5],
+        [math.nan, 1.0],
+        [None, 1],
+        [np.float32(0.1), 1.5],
+        np.ma.masked_array([1.0, 2.0], [False, False]),
+        (1, 2),
+    ],
+)
+def test_values_reach_the_function_as_they_are(values):
+    seen = []
+
+    def make(n):
+        seen.append(n)
+        return ac.Gaussian(9.0)
+
+    found = ac.sweep(make, {"n": values}, n_jobs=1)["n"].tolist()
+    for reached in (seen[-2:], found):
+        assert all(a == b or (a != a and b != b) for a, b in zip(reached, list(values), strict=True))
+
+
 def gaussians(sigma, count):
     return count * ac.Gaussian(sigma)
 
