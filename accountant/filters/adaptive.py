@@ -44,7 +44,8 @@ class Filter(Run):
 
     A run may go on while one of three conditions holds (proofs: notebooks/mathematics.md, Filters and odometers).
 
-    * The pure-DP limits add up to at most epsilon, to the nearest float.
+    * The pure-DP limits add up to at most epsilon, to the nearest float: ten releases of 0.1 fit 1, by half of the last
+      digit too much, and `guarantee` then says the next float above.
     * The losses that fit the running sums S(a) of the Rényi curves fit the budget under fixed weights w(a) of orders:
       (1 - e^{eps-L})_+ <= delta sum_a w(a) e^{(a-1)(L - S(a))} for all L. One order alone is the Rényi filter of
       Feldman & Zrnic 2021, Thm 4.3, and Lécuyer 2021. That the best order is chosen afterwards is not proven to be
@@ -166,6 +167,8 @@ class Filter(Run):
     def guarantee(self, delta: float | None = None) -> Guarantee:
         """The guarantee for the whole run, past and future, whatever is chosen.
 
+        Its epsilon is the filter's; or the next float above, once pure-DP limits add up to more than the filter's.
+
         Parameters
         ----------
         delta : float, optional
@@ -185,7 +188,15 @@ class Filter(Run):
             raise ParameterError(f"delta = {point:g}; accepted: [{self.delta:g}, 1), for which the filter was made")
         sources = {"auto": "fully adaptive filter", "renyi": "fully adaptive Rényi filter"}
         source = sources.get(self.kind, "Gaussian DP filter")
-        return _guarantee(self.epsilon, point, self.adjacency, source, odometer=False)
+        return _guarantee(self._epsilon_above(), point, self.adjacency, source, odometer=False)
+
+    def _epsilon_above(self) -> float:
+        """The filter's epsilon, or what pure-DP limits add up to that are that number to the nearest float."""
+        with self._turn():
+            spent = self._state.spent
+        if not spent.pure_epsilon <= self.epsilon < spent.pure_epsilon_above:
+            return self.epsilon
+        return max(self.epsilon, min(spent.pure_epsilon_above, self.run._largest_loss()))  # of thirds it is exact
 
     def _charge(self, release: Event | Composition) -> Charge:
         charge = super()._charge(release)

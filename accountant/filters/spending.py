@@ -49,7 +49,7 @@ class Charge(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """Running sums of charges, rounded up; `pure` is exact to twice the precision of a float, in two parts."""
+    """Running sums of charges, rounded up; `pure` to twice the precision of a float, in two parts."""
 
     curve: FloatArray
     pure: float
@@ -69,10 +69,10 @@ class Spent(NamedTuple):
             for part in _product(charge.pure, count):  # what the sum of two floats rounds away is a float
                 whole = pure + part
                 shift = whole - pure
-                rest += (pure - (whole - shift)) + (part - shift)
+                rest = _plus_up(rest, (pure - (whole - shift)) + (part - shift))
                 pure = whole
             more = charge.pure_rest * count
-            rest += more + abs(more) * 2.0**-52
+            rest = _plus_up(rest, more + abs(more) * 2.0**-50)
         else:
             pure, rest = math.inf, 0.0
         square = (self.square + charge.square * (count * UP)) * UP
@@ -86,9 +86,15 @@ class Spent(NamedTuple):
     @property
     def pure_epsilon_above(self) -> float:
         """The same, rounded up."""
-        nearest = self.pure_epsilon
-        less = nearest < math.inf and self.pure_rest > nearest - self.pure  # the difference is exact
-        return math.nextafter(nearest, math.inf) if less else nearest
+        return round_up(Fraction(self.pure) + Fraction(self.pure_rest)) if self.pure < math.inf else math.inf
+
+
+def _plus_up(one: float, other: float) -> float:
+    """At least the sum of two floats: itself where a float holds it."""
+    whole = one + other
+    shift = whole - one
+    less = (one - (whole - shift)) + (other - shift) > 0.0  # what was rounded away is a float
+    return math.nextafter(whole, math.inf) if less else whole
 
 
 def _product(value: float, count: int) -> tuple[float, ...]:

@@ -20,6 +20,7 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.filters.mixture import Mixture, log_worst_share
+from accountant.filters.spending import Charge, Spent
 from tests.cases import in_child
 
 EPSILONS = [math.log(r) for r in (1.1, 1.3, 1.6, 2.0, 3.0)]
@@ -235,6 +236,47 @@ def test_thirds_add_up():
     assert ac.Filter(1.0, 0.0).covers(3 * ac.Laplace(6.0) + 2 * ac.Laplace(4.0))
     assert ac.Filter(1.0, 0.0).covers(10 * ac.PureDP(0.1))
     assert not ac.Filter(1.0, 0.0).covers(3 * ac.Laplace(6.0) + 3 * ac.Laplace(4.0))
+
+
+def test_a_pure_filter_says_what_its_run_is_priced_at(tmp_path):
+    """It said 1.0 of a run that costs 1.0000000000000002."""
+    above = math.nextafter(1.0, 2.0)
+    for delta in (0.0, 1e-6):
+        budget = ac.Filter(1.0, delta, path=tmp_path / f"spent-{delta}")
+        budget.spend(ac.PureDP(1.0))
+        assert budget.guarantee().epsilon == 1.0
+        assert most(budget, ac.PureDP(1e-17)) >= 11
+        assert budget.guarantee().epsilon == ac.Filter(1.0, delta, path=tmp_path / f"spent-{delta}").guarantee().epsilon
+        assert budget.guarantee().epsilon == ac.epsilon(budget.run, 0.0).epsilon == above
+    thirds = ac.Filter(1.0, 0.0)
+    thirds.spend(ac.Laplace(3.0), 3)
+    assert thirds.guarantee().epsilon == 1.0
+
+
+def test_many_pure_charges_are_never_said_to_be_less():
+    """Of equal shares the last one fits, whatever its last digit."""
+    for count in range(2, 200):
+        budget, share = ac.Filter(2.0, 0.0), ac.PureDP(2.0 / count)
+        for _ in range(count - 1):
+            budget.spend(share)
+        assert budget.covers(share)
+        budget.spend(share)
+        exact = Fraction(2.0 / count) * count
+        assert budget.guarantee().epsilon == max(2.0, ac.epsilon(budget.run, 0.0).epsilon)
+        assert Fraction(budget.guarantee().epsilon) >= exact
+        assert not budget.covers(ac.PureDP(1e-15))
+
+
+@given(st.lists(st.floats(1e-300, 1e3), min_size=1, max_size=20), st.integers(1, 10**30))
+@settings(max_examples=100)
+def test_no_part_of_a_pure_sum_is_rounded_away(values, count):
+    """The second of two floats was rounded to the nearest one."""
+    spent = Spent.nothing(1)
+    for value in values:
+        for number in (1, count):
+            spent = spent.plus(Charge(np.zeros(1), value, value * 2.0**-60, 0.0, 0.0), number, np.zeros(1))
+    exact = sum(Fraction(value) + Fraction(value * 2.0**-60) for value in values) * (1 + count)
+    assert exact <= Fraction(spent.pure) + Fraction(spent.pure_rest) <= exact * (1 + Fraction(2) ** -95)
 
 
 def test_nothing_is_spent_for_nothing(tmp_path):
