@@ -217,7 +217,8 @@ class ReverseKNN(Exclusive, Parameters):
         journal : Journal, optional
             Makes a run of several rounds durable: a round is charged on disk before it is drawn, and its counts are on
             disk before the next round begins. A round whose counts are missing was seen by nobody, and is drawn again;
-            so never continue a copy of the file as well. A journal of other private data is refused.
+            so never continue a copy of the file as well. A journal of other private data is refused. It holds what
+            every round asks, so that a run goes on with the same queries on another processor, too.
         queries : array of shape (n_queries, d), optional
             Queries of the first round, such as the centres of clusters found elsewhere (DTI, SCAN, SimCLR); None
             chooses them by k-means. They must be public: nothing about them is paid for, and the price stays the same.
@@ -266,7 +267,7 @@ class ReverseKNN(Exclusive, Parameters):
             part.answer(number, answer, source.state())
             return found
 
-        labelling = loop.run(points, ask)
+        labelling = loop.run(points, ask, part)
         sets = labelling.labels
         labelled = sets if held.sets else names.spell(sets.argmax(axis=1))
         return replace(labelling, labels=labelled, before=before, bytes_per_client=federation.bytes_per_client)

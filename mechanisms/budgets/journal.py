@@ -6,21 +6,28 @@ import hashlib
 import hmac
 import json
 import secrets
+import warnings
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 import accountant as ac
 from mechanisms.exclusive import Exclusive, exclusive
 
-__all__ = ["Journal", "JournalError", "Part"]
+__all__ = ["Journal", "JournalError", "JournalWarning", "Part"]
 
 
 class JournalError(ac.AccountantError, ValueError):
     """A journal that cannot be used; the message names the file and what would be accepted."""
+
+
+class JournalWarning(UserWarning):
+    """A journal of an earlier version, which holds counts of a round but not what they were asked with."""
 
 
 JOURNAL = ac.database.FileKind(
@@ -33,8 +40,9 @@ JOURNAL = ac.database.FileKind(
     ),
     JournalError,
 )
-"""Headers, charges and answers are rows of one log, numbered from 1 without gaps, so that a row that was lost is
-noticed. `head` holds the number of the last row; it changes in the same transaction as the row is added."""
+"""Headers, setups, charges and answers are rows of one log, numbered from 1 without gaps: a lost row is noticed.
+
+`head` holds the number of the last row; it changes in the same transaction as the row is added."""
 
 
 class Journal(Exclusive):
@@ -196,12 +204,33 @@ class Part:
         self.identity = None if journal is None else f"{journal._identity} {name}"
         self.charges: set[tuple[int, str]] = set()
         self.answers: dict[int, tuple[Any, Any]] = {}
+        self._setups: dict[int, dict[str, NDArray[Any]]] = {}
         for _, kind, query, text, state in [] if journal is None else journal._rows(name):
             if kind == "charge":
                 self.charges.add((query, text))
             elif kind == "answer":
                 self.answers[query] = json.loads(text), json.loads(state)
+            elif kind == "setup":
+                self._setups[query] = _unpack(text)
         self.charged_queries = {query for query, _ in self.charges}
+
+    def recall(self, number: int, make: Callable[[], dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+        """What round `number` is asked with: as the journal holds it, or as `make` makes it, on disk before it is used.
+
+        Another processor or library could make it otherwise. It must be public. `JournalWarning` tells of a round that
+        an earlier version asked without keeping this.
+        """
+        if number in self._setups:
+            return self._setups[number]
+        made = make()
+        with self._turn("recall"):
+            if self._journal is not None and number in self.answers:
+                held = f"{self._journal.path}: holds counts of round {number + 1}, but not its queries"
+                same = "they are made again, and are the same only by the same student on the same kind of processor"
+                warnings.warn(f"{held}, as written by an earlier version: {same}", JournalWarning, stacklevel=2)
+            elif self._journal is not None:
+                self._journal._append(self._name, "setup", number, _pack(made))
+        return made
 
     def charge(self, query: int, release: str) -> bool:
         """Record a charge, on disk before this returns; False if the run has paid for it already."""
@@ -232,3 +261,17 @@ def _digest(row: tuple[Any, ...]) -> bytes:
 def _plain(value: Any) -> Any:
     """Arrays and numbers of numpy as JSON can hold them."""
     return value.tolist()
+
+
+def _pack(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Arrays as text that keeps every bit."""
+    return json.dumps(
+        {name: [each.dtype.str, each.shape, b64encode(each.tobytes()).decode()] for name, each in arrays.items()}
+    )
+
+
+def _unpack(text: str) -> dict[str, NDArray[Any]]:
+    return {
+        name: np.frombuffer(b64decode(data), kind).reshape(shape).copy()
+        for name, (kind, shape, data) in json.loads(text).items()
+    }

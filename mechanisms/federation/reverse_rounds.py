@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -14,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accountant as ac
+from mechanisms.budgets.journal import Part
 from mechanisms.federation.balancing import balanced_prices
 from mechanisms.federation.round_setup import RoundSetup
 from mechanisms.federation.server import ReleasedCounts
 from mechanisms.federation.targets import choose_route
 from mechanisms.federation.trust_models import RoundRelease
 from mechanisms.labelling import Labelling
+from mechanisms.neighbours.reverse import Connections
 from mechanisms.queries import cluster_centres
 from mechanisms.students.network import NetworkStudent
 from mechanisms.validation import check_queries
@@ -186,7 +189,9 @@ class RoundLoop:
     make_student: Callable[[], Any] | None = None
     clusters: Clusters | None = None
 
-    def run(self, points: NDArray[np.float32], ask: Callable[[int, RoundSetup], ReleasedCounts]) -> ReverseLabelling:
+    def run(
+        self, points: NDArray[np.float32], ask: Callable[[int, RoundSetup], ReleasedCounts], part: Part | None = None
+    ) -> ReverseLabelling:
         """Ask all rounds and label the public points.
 
         Parameters
@@ -194,6 +199,8 @@ class RoundLoop:
         points : array of shape (m, d)
         ask : callable
             ``ask(number, setup)`` releases the counts of one round, numbered from 0.
+        part : Part, optional
+            Of a journal, which keeps what every round asks: counts belong to no other queries.
 
         Returns
         -------
@@ -204,8 +211,10 @@ class RoundLoop:
         votes = np.zeros((len(points), release.n_classes))
         rounds: list[Round] = []
         for number in range(release.rounds):
-            setup = self._set_up(points, votes if number else None)
-            rounds.append(_estimate(setup, self._assign(setup, points, number), ask(number, setup)))
+            make = partial(self._set_up, points, votes if number else None)
+            held = make() if part is None else part.recall(number, make)
+            setup = release.setup(held["queries"], held["prices"])
+            rounds.append(_estimate(setup, held["centre"], ask(number, setup)))
             last = rounds[-1]
             votes += (last.soft if self.soft_labels else winners(last.counts, release.n_labels))[last.centre]
         labels = winners(votes, release.n_labels)
@@ -222,19 +231,19 @@ class RoundLoop:
             release=release,
         )
 
-    def _set_up(self, points: NDArray[np.float32], votes: NDArray[np.float64] | None) -> RoundSetup:
-        """The setup of the next round, from public points and the votes (m, c) of earlier rounds."""
+    def _set_up(self, points: NDArray[np.float32], votes: NDArray[np.float64] | None) -> dict[str, NDArray[Any]]:
+        """Queries and prices of the next round, from public points and the votes (m, c) of earlier rounds.
+
+        `centre` (m,) is the query whose label each public point takes.
+        """
         if votes is None and self.clusters is not None:
             queries = self.clusters.queries
         else:
             queries = cluster_centres(points, self.n_queries, None if votes is None else self._weigh(points, votes))
         prices = self.balance * balanced_prices(points, queries) if self.balance else np.zeros(len(queries))
-        return self.release.setup(queries, prices)
-
-    def _assign(self, setup: RoundSetup, points: NDArray[np.float32], number: int) -> NDArray[np.int64]:
-        """The query (m,) whose label each public point takes."""
-        given = None if number or self.clusters is None else self.clusters.assignment
-        return setup.connections.find_best(points) if given is None else given
+        given = self.clusters.assignment if votes is None and self.clusters is not None else None
+        centre = Connections(queries, 1, prices).find_best(points) if given is None else given
+        return {"queries": queries, "prices": prices, "centre": centre}
 
     def _weigh(self, points: NDArray[np.float32], votes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Importance (m,) of public points: how uncertain a student is there that learns from released labels only."""

@@ -11,7 +11,8 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
-from mechanisms.budgets.journal import Journal, JournalError
+from mechanisms.budgets.journal import Journal, JournalError, JournalWarning
+from mechanisms.federation import reverse_rounds
 from mechanisms.federation.simulation import Federation
 from mechanisms.students.network import NetworkStudent
 from tests.cases import audit_after
@@ -142,3 +143,76 @@ def test_a_run_that_goes_on_is_charged_once(tmp_path):
         assert model.spent_ == out.composition == out.promised
     other = model.label(X, Y, PUBLIC)
     assert model.spent_ == out.composition + other.composition == other.promised
+
+
+class Unsure(NetworkStudent):
+    """A student that knows nothing of every other point, so that later rounds ask elsewhere."""
+
+    def predict_proba(self, X):
+        chances = super().predict_proba(X)
+        chances[::2] = 1 / chances.shape[1]
+        return chances
+
+
+def assert_same_rounds(again, first):
+    assert np.array_equal(again.labels, first.labels)
+    for now, then in zip(again.rounds, first.rounds, strict=True):
+        for name in ("queries", "prices", "centre", "counts"):
+            assert np.array_equal(getattr(now, name), getattr(then, name)), name
+
+
+@pytest.mark.parametrize("changed", ["student", "processor"])
+def test_counts_stay_with_the_queries_that_they_answer(changed, tmp_path, monkeypatch):
+    """Another student, or the last bits of another processor, would place the queries of a finished round elsewhere."""
+    with Journal(tmp_path / "journal") as journal:
+        first = labeller(balance=1.0).label(X, Y, PUBLIC, journal=journal)
+    changes = {}
+    if changed == "student":
+        changes["make_student"] = Unsure
+    else:
+        monkeypatch.setattr(
+            reverse_rounds,
+            "cluster_centres",
+            lambda *given, centres=reverse_rounds.cluster_centres: centres(*given)[::-1],
+        )
+    with Journal(tmp_path / "journal") as journal:
+        again = labeller(balance=1.0, **changes).label(X, Y, PUBLIC, journal=journal)
+        held = journal.held()
+    assert_same_rounds(again, first)
+    assert held == (3, 3)
+    other = labeller(balance=1.0, **changes).label(X, Y, PUBLIC)
+    assert not np.array_equal(other.rounds[1].queries, first.rounds[1].queries)
+
+
+def test_a_round_that_is_drawn_again_asks_what_was_charged(tmp_path, monkeypatch):
+    """Killed between the charge of the second round and its counts; goes on with another student."""
+    asked, run = [], Federation.run
+
+    def dying(self, setup):
+        asked.append(setup.connections.queries)
+        if len(asked) == 2:
+            raise Killed
+        return run(self, setup)
+
+    monkeypatch.setattr(Federation, "run", dying)
+    with Journal(tmp_path / "journal") as journal, pytest.raises(Killed):
+        labeller().label(X, Y, PUBLIC, journal=journal)
+    with Journal(tmp_path / "journal") as journal:
+        out = labeller(make_student=Unsure).label(X, Y, PUBLIC, journal=journal)
+    assert np.array_equal(out.rounds[1].queries, asked[1])
+
+
+def test_a_journal_of_an_earlier_version_is_read_with_a_warning(tmp_path, monkeypatch):
+    """It holds no queries: that they are made again must be said, as another student would make others."""
+    append = Journal._append
+    with monkeypatch.context() as earlier, Journal(tmp_path / "journal") as journal:
+        earlier.setattr(
+            Journal, "_append", lambda self, part, kind, *row: kind == "setup" or append(self, part, kind, *row)
+        )
+        first = labeller().label(X, Y, PUBLIC, journal=journal)
+    for _ in range(2):
+        with Journal(tmp_path / "journal") as journal, pytest.warns(JournalWarning) as told:
+            assert_same_rounds(labeller().label(X, Y, PUBLIC, journal=journal), first)
+        assert all(
+            f"counts of round {number}, but not its queries" in str(told[number - 1].message) for number in (1, 2, 3)
+        )
