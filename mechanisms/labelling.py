@@ -114,6 +114,8 @@ class Labeller(Parameters, Exclusive, ABC):
     _source: Randomness
     _vocabulary: Vocabulary
     _fitted = False
+    _made_of: tuple[NDArray[Any], NDArray[Any]] | None = None
+    """Public points and private records of which queries and features were made; None: they are these themselves."""
     _warned: str | None = None
     """The last warning about the parameters."""
 
@@ -262,16 +264,20 @@ class Labeller(Parameters, Exclusive, ABC):
         """The part of the journal that holds this run; without a journal, an empty part."""
         if journal is None:
             return Part()
-        digest = sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()
-        return journal.part(
-            {
+
+        def describe(points: NDArray[Any], *private: NDArray[Any]) -> dict[str, Any]:
+            digest = sha256(np.ascontiguousarray(points).tobytes()).hexdigest()
+            return {
                 **self._plan.header,
                 "labels": shape,
-                "queries": [*queries.shape, digest],
-                "private": journal.keyed_digest(*self._private),
+                "queries": [*points.shape, digest],
+                "private": journal.keyed_digest(*private),
                 "seed": self._source.state(),
             }
-        )
+
+        features, *rest = self._private
+        points, records = self._made_of or (queries, features)
+        return journal.part(describe(points, records, *rest), lambda: describe(queries, features, *rest))
 
     def _passes(self, screening: ac.Event, votes: Any) -> bool:
         return passes_screening(screening, votes, self._source)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.arrays import Booleans, Integers, Singles
@@ -24,7 +26,7 @@ from mechanisms.phases import phase
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.queries import central_points, order_queries, take_turn
 from mechanisms.shards import is_sharded
-from mechanisms.students.network import NetworkStudent, Student
+from mechanisms.students.network import HiddenLayer, NetworkStudent, Student
 from mechanisms.validation import LARGEST_FEATURE, check_count, check_features
 
 __all__ = ["NothingAnswered", "Rounds", "label_in_rounds"]
@@ -121,7 +123,8 @@ def label_in_rounds(
     make_student : callable
         Makes a student; it learns from the public points themselves, not their features.
     journal : Journal, optional
-        Makes all rounds durable, as for `PrivateKNN.label`.
+        Makes all rounds durable, as for `PrivateKNN.label`. It holds what each round asks, and the hidden layer of a
+        `NetworkStudent`, so that a run goes on with the same ones on another processor; other students learn again.
     progress : callable, optional
         Called with the number of queries done, of all rounds together.
 
@@ -149,6 +152,8 @@ def label_in_rounds(
         if names.classes is not None:
             own.classes, own.n_classes = None, len(names.classes)  # students learn numbers
         describe: FeatureMap = feature_map(features, points, images)
+        how = {"choose": _digest(order), "features": "a map" if callable(features) else features, "images": images}
+        choice = _Choice(points, order, asked, journal, {"public": _digest(points), "queries": asked, **how})
         labels = np.full(len(points), -1, np.int64)
         seen = np.zeros(len(points), bool)
         done: list[Labelling] = []
@@ -157,11 +162,12 @@ def label_in_rounds(
             journal.about = {"rounds": rounds}
         for number in range(rounds):
             with phase("choosing the queries"):
-                described = describe(points)
-                chosen = central_points(described, asked) if order is None else take_turn(order, number, asked)
+                chosen, described, describe = choice.make(number, describe, _layer_of(student) if number else None)
+            if not is_sharded(records) and (number or not callable(features)):
+                own._made_of = points[chosen], records  # features can depend on the processor
             tick = None if progress is None else _shift(progress, len(done) * asked)
             out = own.fit(records if is_sharded(records) else describe(records), numbers).label(
-                described[chosen], journal, tick
+                described, journal, tick
             )
             done.append(out)
             if out.labels.ndim > labels.ndim:  # label sets
@@ -172,7 +178,7 @@ def label_in_rounds(
                 raise NothingAnswered(f"none of {asked} queries was answered, which cost {out.composition}")
             with phase("training the student"):
                 student = make_student().fit(points, labels)
-            describe = feature_map(partial(_transform, student), points)
+            describe = feature_map(partial(_transform, student.transform), points)
         return Rounds(names.spell(labels), seen, tuple(done), student)
 
 
@@ -198,13 +204,62 @@ def _are_answered(labels: Integers) -> Booleans:
     return found
 
 
-def _transform(student: Student, records: Singles) -> Singles:
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Chooses what each round asks; with a journal that is what it asked before the run was interrupted.
+
+    Attributes
+    ----------
+    points : array of shape (m, d)
+    order : int array, or None
+        As `order_queries` returns it.
+    asked : int
+    journal : Journal or None
+    about : dict
+        What a run that goes on must have in common with the interrupted one.
+    """
+
+    points: Singles
+    order: Integers | None
+    asked: int
+    journal: Journal | None
+    about: dict[str, Any]
+
+    def make(
+        self, number: int, describe: FeatureMap, layer: HiddenLayer | None
+    ) -> tuple[Integers, Singles, FeatureMap]:
+        """Rows of the public points that a round asks about, their features, and the map that makes features.
+
+        `layer` is that by which `describe` makes them, if it is one.
+        """
+        described, order = describe(self.points), self.order
+        rows = central_points(described, self.asked) if order is None else take_turn(order, number, self.asked)
+        made = {"rows": rows, **({} if layer is None else layer.arrays())}
+        held = made if self.journal is None else self.journal.recall(self.about, made)
+        if held is not made and "weights" in held:
+            describe = feature_map(partial(_transform, HiddenLayer.of(held).transform), self.points)
+            described = describe(self.points)
+        return held["rows"], described[held["rows"]], describe
+
+
+def _layer_of(student: Student) -> HiddenLayer | None:
+    """All that a student's `transform` depends on, if that is known."""
+    if isinstance(student, NetworkStudent) and type(student).transform is NetworkStudent.transform:
+        return student.layer_
+    return None
+
+
+def _digest(values: NDArray[Any] | None) -> list[Any] | None:
+    return None if values is None else [*values.shape, sha256(np.ascontiguousarray(values).tobytes()).hexdigest()]
+
+
+def _transform(transform: Callable[[Singles], object], records: Singles) -> Singles:
     """A student's last hidden layer, clipped to the features that mechanisms accept.
 
     An error would come after earlier rounds were released, and reveal a private record that is far from all others.
     """
     with np.errstate(all="ignore"):
-        hidden = np.nan_to_num(np.asarray(student.transform(records)), nan=0.0)
+        hidden = np.nan_to_num(np.asarray(transform(records)), nan=0.0)
     cut: Singles = np.clip(hidden, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.float32)
     return cut
 

@@ -90,10 +90,43 @@ class Journal(Exclusive):
         self._database.close()
 
     @exclusive
-    def part(self, header: dict[str, Any]) -> Part:
+    def recall(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """What the next run is asked with: public arrays that the file holds, or these, on disk before this returns.
+
+        Another processor or library could make others. A run that an earlier version began is asked with these.
+
+        Parameters
+        ----------
+        about : dict
+            Public; what must be the same when a run goes on.
+        arrays : dict of arrays
+
+        Raises
+        ------
+        JournalError
+            The journal holds arrays with another `about` at this place.
+        """
+        name = f"run {self._parts}"
+        rows = {kind: (text, state) for _, kind, _, text, state in self._rows(name)}
+        if "setup" not in rows:
+            if "header" not in rows:
+                self._append(name, "setup", 0, _pack(arrays), json.dumps(about, default=_plain))
+            return arrays
+        text, before = rows["setup"]
+        self._refuse(_differ(json.loads(before), json.loads(json.dumps(about, default=_plain))))
+        return _unpack(text)
+
+    @exclusive
+    def part(self, header: dict[str, Any], earlier: Callable[[], dict[str, Any]] | None = None) -> Part:
         """The next run of this process: the one that the journal holds at this place, or a new one.
 
         The n-th call returns the n-th run. `about`, which describes all runs together, is added to every header.
+
+        Parameters
+        ----------
+        header : dict
+        earlier : callable, optional
+            Makes the header that an earlier version would have written for the same run; accepted, too.
 
         Raises
         ------
@@ -102,17 +135,24 @@ class Journal(Exclusive):
         UsageError
             The journal was opened by another process.
         """
-        name, text = f"run {self._parts}", json.dumps({**self.about, **header}, sort_keys=True, default=_plain)
+        name, text = f"run {self._parts}", self._write_header(header)
         found = next((row[3] for row in self._rows(name) if row[1] == "header"), None)
         if found is None:
             self._append(name, "header", 0, text)
             found = text
-        before, now = json.loads(found), json.loads(text)
-        differ = ", ".join(key for key in now if before.get(key) != now[key])
-        if differ:
-            raise self._database.refuse(f"holds a run with other {differ}; accepted: the same run, or another file")
+        differ = _differ(json.loads(found), json.loads(text))
+        if differ and (earlier is None or _differ(json.loads(found), json.loads(self._write_header(earlier())))):
+            self._refuse(differ)
         self._parts += 1
         return Part(self, name)
+
+    def _write_header(self, header: dict[str, Any]) -> str:
+        return json.dumps({**self.about, **header}, sort_keys=True, default=_plain)
+
+    def _refuse(self, differ: str) -> None:
+        """Refuse a run that differs in something; nothing does if the text is empty."""
+        if differ:
+            raise self._database.refuse(f"holds a run with other {differ}; accepted: the same run, or another file")
 
     @exclusive
     def held(self) -> tuple[int, int]:
@@ -256,6 +296,11 @@ class Part:
 def _digest(row: tuple[Any, ...]) -> bytes:
     """Checksum of a row, by which a changed row is noticed."""
     return hashlib.blake2b(json.dumps(row).encode(), digest_size=16).digest()
+
+
+def _differ(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Names of what is not as before."""
+    return ", ".join(key for key in now if before.get(key) != now[key])
 
 
 def _plain(value: Any) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
@@ -20,7 +23,7 @@ from mechanisms.validation import (
     require,
 )
 
-__all__ = ["NetworkStudent", "Student", "check_answers"]
+__all__ = ["HiddenLayer", "NetworkStudent", "Student", "check_answers"]
 
 UNANSWERED = -1
 """The label of points without a label, as in scikit-learn."""
@@ -40,6 +43,47 @@ class Student(Protocol):
     def transform(self, X: Any) -> Singles:
         """Last hidden layer (n, h) at (n, d) points."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenLayer:
+    """The hidden layer of a `NetworkStudent`: all that its `transform` depends on.
+
+    Attributes
+    ----------
+    centre : array of shape (d,)
+    spread : float
+        Points are scaled by both.
+    weights : array of shape (d, hidden)
+    bias : array of shape (hidden,)
+    """
+
+    centre: Singles
+    spread: float
+    weights: Singles
+    bias: Singles
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> HiddenLayer:
+        """The layer that gave these arrays."""
+        return cls(arrays["centre"], float(arrays["spread"]), arrays["weights"], arrays["bias"])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What `of` makes the layer of again."""
+        return {"centre": self.centre, "spread": np.array(self.spread), "weights": self.weights, "bias": self.bias}
+
+    def scale(self, points: Singles) -> Singles:
+        """Points as the network sees them."""
+        scaled: Singles = ((points - self.centre) / self.spread).astype(np.float32)
+        return scaled
+
+    def transform(self, points: Singles) -> Singles:
+        """The layer (n, hidden) at checked points (n, d), computed row by row."""
+        # one product for each row: in a common product another record could change the last bits of a row, and so
+        # which records are nearest
+        products = np.matmul(self.scale(points)[:, None, :], self.weights)[:, 0]
+        active: Singles = np.maximum(products + self.bias, 0).astype(np.float32)
+        return active
 
 
 class NetworkStudent(Parameters):
@@ -130,13 +174,14 @@ class NetworkStudent(Parameters):
 
     def transform(self, X: object) -> Singles:
         """Hidden layer (n, hidden) at (n, d) points, computed row by row; errors as for `predict`."""
-        points = self._points(X, "transform")
-        # one product for each row: in a common product another record could change the last bits of a row, and so
-        # which records are nearest
-        products = np.matmul(points[:, None, :], self.network_.coefs_[0])[:, 0]
-        hidden = products + self.network_.intercepts_[0]
-        active: Singles = np.maximum(hidden, 0).astype(np.float32)
-        return active
+        check_fitted(hasattr(self, "network_"), "transform(X)")
+        return self.layer_.transform(check_queries(X, self.width_))
+
+    @property
+    def layer_(self) -> HiddenLayer:
+        """The hidden layer by itself."""
+        network = self.network_
+        return HiddenLayer(self.centre_, self.spread_, network.coefs_[0], network.intercepts_[0])
 
     def _points(self, X: object, use: str) -> Singles:
         """Checked points, scaled as for the network."""

@@ -16,8 +16,10 @@ from sklearn.naive_bayes import GaussianNB
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms import features, rounds
 from mechanisms.budgets.journal import Journal, JournalError
 from mechanisms.exclusive import UsageError
+from mechanisms.labelling import Labeller
 from mechanisms.noise.source import Seeded, System
 from mechanisms.rounds import label_in_rounds
 from mechanisms.students.network import NetworkStudent
@@ -378,6 +380,83 @@ def test_rounds_go_on(kind, stop, tmp_path):
         assert np.array_equal(out.labels, whole.labels)
         assert out.composition == whole.composition
         assert np.array_equal(out.student.predict(X), whole.student.predict(X))
+
+
+def two_rounds(path, stop=None, choose="central", make_student=lambda: NetworkStudent(hidden=4, max_iter=5)):
+    labeller = mx.PrivateKNN(10, 0.5, None, vote_sigma=2.0, n_classes=3)
+    progress = None if stop is None else fault_after(stop)
+    how = {"queries": 8, "rounds": 2, "choose": choose, "make_student": make_student}
+    with Journal(path) as journal:
+        return label_in_rounds(labeller, X, Y, QUERIES[:20], **how, features="standardised", journal=journal,
+                               progress=progress)  # fmt: skip
+
+
+def own_layer():
+    """A student whose layer is its own, so that no journal can keep it."""
+
+    class Own(NetworkStudent):
+        def transform(self, X):
+            return super().transform(X) + 1
+
+    return Own(hidden=4, max_iter=5)
+
+
+@pytest.mark.parametrize("stop", [3, 8, 11, None])
+@pytest.mark.parametrize("student", ["known", "unknown"])
+def test_rounds_go_on_on_another_processor(student, stop, tmp_path, monkeypatch):
+    """There last bits of features and of the student differ, and with them the queries that it would choose."""
+    how = {} if student == "known" else {"make_student": own_layer}
+    seen, label = [], mx.PrivateKNN.label
+    monkeypatch.setattr(
+        mx.PrivateKNN, "label", lambda self, queries, *more: seen.append(queries) or label(self, queries, *more)
+    )
+    if stop is None:
+        first = two_rounds(tmp_path / "journal", **how)
+    else:
+        with pytest.raises(Fault):
+            two_rounds(tmp_path / "journal", stop, **how)
+    began, seen[:] = list(seen), []
+    kept = on_disk(tmp_path / "journal")[1]
+    fit, central = NetworkStudent.fit, rounds.central_points
+
+    def fit_elsewhere(self, X, y):
+        found = fit(self, X, y)
+        found.network_.coefs_[0] *= np.float32(1 + 1e-6)
+        return found
+
+    monkeypatch.setattr(NetworkStudent, "fit", fit_elsewhere)
+    monkeypatch.setattr(rounds, "central_points", lambda points, count: np.roll(central(points, count), 1))
+    standardise = features.standardise
+    monkeypatch.setattr(features, "standardise", lambda public: standardise(public * np.float32(1 + 1e-6)))
+    out = two_rounds(tmp_path / "journal", **how)
+    charges, answers = on_disk(tmp_path / "journal")
+    assert kept.items() <= answers.items()
+    assert len(charges) == 16
+    for number, queries in enumerate(began):
+        assert np.allclose(seen[number], queries, rtol=1e-3, atol=1e-3)
+    if len(began) == 2 and student == "known":
+        assert np.array_equal(seen[1], began[1])
+    if stop is None:
+        assert np.array_equal(out.labels, first.labels)
+
+
+def test_rounds_of_an_earlier_version_go_on(tmp_path, monkeypatch):
+    """Its journal knows a run by the features of records and queries, and does not hold the choice of queries."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Journal, "recall", lambda self, about, arrays: arrays)
+        earlier.setattr(Labeller, "_made_of", property(lambda self: None, lambda self, value: None))
+        with pytest.raises(Fault):
+            two_rounds(tmp_path / "journal", 11)
+    kept = on_disk(tmp_path / "journal")[1]
+    two_rounds(tmp_path / "journal")
+    charges, answers = on_disk(tmp_path / "journal")
+    assert kept.items() <= answers.items()
+    assert len(charges) == 16
+
+
+def test_rounds_that_ask_otherwise_are_refused(tmp_path):
+    two_rounds(tmp_path / "journal")
+    assert "other choose; accepted: the same run" in refusal(lambda: two_rounds(tmp_path / "journal", choose="first"))
 
 
 # --- refused -------------------------------------------------------------------------------------------
