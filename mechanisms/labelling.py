@@ -275,9 +275,14 @@ class Labeller(Parameters, Exclusive, ABC):
                 "seed": self._source.state(),
             }
 
-        features, *rest = self._private
-        points, records = self._made_of or (queries, features)
-        return journal.part(describe(points, records, *rest), lambda: describe(queries, features, *rest))
+        points, private = queries, self._private
+        if self._made_of is not None:
+            points, private = self._made_of[0], (self._made_of[1], *private[1:])
+        return journal.part(describe(points, *private), lambda: describe(queries, *self._earlier_private()))
+
+    def _earlier_private(self) -> tuple[NDArray[Any], ...]:
+        """What journals of earlier versions know the private records by."""
+        return self._private
 
     def _passes(self, screening: ac.Event, votes: Any) -> bool:
         return passes_screening(screening, votes, self._source)

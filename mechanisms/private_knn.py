@@ -322,6 +322,9 @@ class PrivateKNN(Labeller):
         sample = sampler.draw(len(products), event.sampling_rate, number, self._column(event))
         return self._count(self._labels[self._neighbours.find_nearest(query, products, sample, self._k)])
 
+    def _earlier_private(self) -> tuple[NDArray[Any], ...]:
+        return self._private if self._shards is None else (self._shards.digest_by_partition(),)
+
     def _column(self, event: ac.Event) -> int:
         """Which of a record's two draws for a query decides whether it is in the sample of this release."""
         return int(event == self._plan.vote)

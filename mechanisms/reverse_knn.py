@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -41,7 +42,7 @@ __all__ = ["ReverseKNN", "ReverseLabelling", "Round", "simplex_rows"]
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """Private records, in memory or in partitions; `private` is what a journal knows them by."""
+    """Private records, in memory or in partitions; `private` is what a journal knows them by, `earlier` what it did."""
 
     size: int
     width: int
@@ -51,6 +52,7 @@ class _Held:
     names: Vocabulary
     private: tuple[NDArray[Any], ...]
     federate: Callable[[RoundRelease, Randomness], Federation]
+    earlier: Callable[[], tuple[NDArray[Any], ...]]
 
 
 class ReverseKNN(Exclusive, Parameters):
@@ -250,7 +252,8 @@ class ReverseKNN(Exclusive, Parameters):
             federation = held.federate(release, source)
         part = Part()
         if journal is not None:
-            part = journal.part(self._header(loop, points, source, journal.keyed_digest(*held.private)))
+            describe, digest = partial(self._header, loop, points, source), journal.keyed_digest
+            part = journal.part(describe(digest(*held.private)), lambda: describe(digest(*held.earlier())))
         before = self._promise(part.identity, release)
 
         def ask(number: int, setup: RoundSetup) -> ReleasedCounts:
@@ -283,8 +286,9 @@ class ReverseKNN(Exclusive, Parameters):
         def federate(release: RoundRelease, source: Randomness) -> Federation:
             return Federation(release, records, given, holders, source)
 
-        size, width = records.shape
-        return _Held(size, width, classes, labels.shape[1], given.ndim == 2, names, (records, labels), federate)
+        size, width, private = *records.shape, (records, labels)
+        sets = given.ndim == 2
+        return _Held(size, width, classes, labels.shape[1], sets, names, private, federate, lambda: private)
 
     def _hold_shards(self, X: Any, y: Any, clients: object) -> _Held:
         """Records in partitions."""
@@ -296,7 +300,11 @@ class ReverseKNN(Exclusive, Parameters):
         def federate(release: RoundRelease, source: Randomness) -> Federation:
             return ShardedFederation(release, found, source)
 
-        return _Held(len(found), found.width, found.n_classes, 1, False, found.names, (found.digest,), federate)
+        def earlier() -> tuple[NDArray[Any], ...]:
+            return (found.digest_by_partition(),)
+
+        size, width, classes = len(found), found.width, found.n_classes
+        return _Held(size, width, classes, 1, False, found.names, (found.digest,), federate, earlier)
 
     def _promise(self, run: str | None, release: RoundRelease) -> ac.Composition:
         """Count the whole plan of a run when it begins; returns what was promised besides."""

@@ -52,11 +52,14 @@ class ParquetPiece:
         Paths of files, and numbers of row groups in them.
     columns : Columns
         What the columns are for.
+    sizes : tuple of int
+        Number of records of each row group.
     """
 
     where: str
     segments: tuple[tuple[str, int], ...]
     columns: Columns
+    sizes: tuple[int, ...] = ()
 
     def read(self, ids: bool = True) -> Dataset:
         """The records, with labels, and with identifiers if there are any and they are asked for."""
@@ -175,19 +178,22 @@ def _list_parquet(where: str, columns: Columns, workers: int) -> list[Piece]:
     files, _ = file_system(where)
     for path in list_files(where):
         with name_errors(path, "a Parquet file"), parquet.ParquetFile(files.open_input_file(path)) as file:
-            sizes = [file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)]
-            groups += [(path, group, size) for group, size in enumerate(sizes)]
+            found = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+            groups += [((path, i), each.num_rows, each.total_byte_size) for i, each in enumerate(found)]
     most = min(PIECE_BYTES, max(sum(size for *_, size in groups) / (SHARE * workers), LEAST_BYTES))
-    pieces: list[list[tuple[str, int]]] = []
+    pieces: list[list[tuple[tuple[str, int], int]]] = []
     room = 0.0
-    for path, group, size in groups:
+    for segment, rows, size in groups:
         if not pieces or size > room:
             pieces.append([])
             room = most
-        pieces[-1].append((path, group))
+        pieces[-1].append((segment, rows))
         room -= size
     base = where if "://" in where else "/"
-    return [Piece(ParquetPiece(base, tuple(each), columns), None, None, each[0][0]) for each in pieces]
+    made = [
+        ParquetPiece(base, segments, columns, rows) for segments, rows in (zip(*each, strict=True) for each in pieces)
+    ]
+    return [Piece(each, None, None, each.segments[0][0]) for each in made]
 
 
 def list_files(where: str) -> list[str]:

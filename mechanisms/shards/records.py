@@ -138,7 +138,8 @@ class ShardedRecords:
         Number of records in each partition.
     width, n_classes : int
     digest : array of bytes
-        Of all records and labels, partition by partition.
+        Of all records and labels in their order: of Parquet files by row groups, so that it does not depend on how
+        these are put together to partitions; of others by partitions.
     ids : list
         Identifiers, if they were asked for, and partitions do not keep them.
     """
@@ -177,6 +178,11 @@ class ShardedRecords:
 
     def __len__(self) -> int:
         return int(self.sizes.sum())
+
+    def digest_by_partition(self) -> NDArray[np.uint8]:
+        """The digest that journals of earlier versions hold; every partition is read again."""
+        found = compute("digest", _Answering(_digest_whole), self._inputs(self._expected), None)
+        return np.frombuffer(b"".join(found), np.uint8)
 
     def ask(
         self, what: str, answer: Callable[[Any, Any], Answer], question: Any, merge: Callable[[Any], Answer]
@@ -305,11 +311,22 @@ def _summarise(source: Any, labels: Any, ids: Any, expected: _Expected, question
         n_classes = int(shard.labels.max(initial=0)) + 1
     else:
         n_classes = expected.n_classes
-    made = hashlib.sha256(str(shard.features.shape).encode())
-    made.update(shard.features.data if len(shard.features) else b"")
-    made.update(np.ascontiguousarray(shard.labels).tobytes())
+    ends = np.cumsum(source.sizes[:-1]) if isinstance(source, ParquetPiece) else ()
+    groups = zip(np.split(shard.features, ends), np.split(shard.labels, ends), strict=True)
+    digest = b"".join(_digest(*each) for each in groups)
     size, width = shard.features.shape
-    return _Summary(size, width, n_classes, columns, made.digest(), _check_of(shard), shard.ids)
+    return _Summary(size, width, n_classes, columns, digest, _check_of(shard), shard.ids)
+
+
+def _digest(features: Singles, labels: NDArray[np.int64]) -> bytes:
+    made = hashlib.sha256(str(features.shape).encode())
+    made.update(features.data if len(features) else b"")
+    made.update(np.ascontiguousarray(labels).tobytes())
+    return made.digest()
+
+
+def _digest_whole(shard: Shard, question: None) -> bytes:
+    return _digest(shard.features, shard.labels)
 
 
 def _check_of(shard: Shard) -> int:

@@ -15,7 +15,7 @@ from mechanisms.budgets.ledger import close_ledgers
 from mechanisms.neighbours.sampled import SampledSearch, find_sampled, merge_nearest
 from mechanisms.noise import as_randomness
 from mechanisms.noise.sampling import RecordSampler, within_rate
-from mechanisms.shards import ShardSizeWarning, nearest, pieces, shard_records, similar
+from mechanisms.shards import ShardedRecords, ShardSizeWarning, nearest, pieces, records, shard_records, similar
 from tests.cases import audit_after
 from tests.mechanisms.shards.tables import (
     CUTS,
@@ -274,6 +274,63 @@ def test_an_interrupted_run_goes_on_from_its_journal(tmp_path, stop):
     other[0, 0] += 1
     with mx.Journal(tmp_path / "run") as journal, pytest.raises(ac.AccountantError, match="other private"):
         private_knn().fit(*cut(CUTS[1], other, Y)).label(QUERIES, journal)
+
+
+def by_workers(kind, folder, monkeypatch):
+    """What runs over Parquet files with some number of workers; it returns the number of partitions, too."""
+
+    def label(workers, journal, progress=None):
+        monkeypatch.setattr(records, "count_workers", lambda: workers)
+        found = shard_records(str(folder), "label", None, 3)
+        if kind == "reverse":
+            return reverse_knn(rounds=2).label(str(folder), "label", QUERIES, journal=journal), len(found.sizes)
+        return private_knn().fit(str(folder), "label").label(QUERIES, journal, progress), len(found.sizes)
+
+    return label
+
+
+@pytest.mark.parametrize("kind", ["private", "reverse"])
+def test_a_journal_does_not_depend_on_the_number_of_workers(kind, tmp_path, monkeypatch):
+    """The number of workers says how row groups are put together to partitions."""
+    write_parquet(tmp_path / "records")
+    label = by_workers(kind, tmp_path / "records", monkeypatch)
+
+    def interrupt(done):
+        if done > 5:
+            raise KeyboardInterrupt
+
+    with mx.Journal(tmp_path / "run") as journal:
+        if kind == "reverse":
+            label(4, journal)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                label(4, journal, interrupt)
+    expected, _ = label(1, None)
+    with mx.Journal(tmp_path / "run") as journal:
+        found, fewer = label(1, journal)
+    assert found.labels.tobytes() == expected.labels.tobytes()
+    assert found.composition == expected.composition
+    assert fewer < label(4, None)[1]
+    write_parquet(tmp_path / "records", x=X[::-1])
+    with mx.Journal(tmp_path / "run") as journal, pytest.raises(ac.AccountantError, match="other private"):
+        label(1, journal)
+
+
+@pytest.mark.parametrize("kind", ["private", "reverse"])
+def test_a_journal_of_an_earlier_version_goes_on_with_as_many_workers(kind, tmp_path, monkeypatch):
+    """It holds a digest of whole partitions."""
+    write_parquet(tmp_path / "records")
+    label = by_workers(kind, tmp_path / "records", monkeypatch)
+    with monkeypatch.context() as earlier, mx.Journal(tmp_path / "run") as journal:
+        earlier.setattr(
+            ShardedRecords, "digest", property(ShardedRecords.digest_by_partition, lambda *_: None), raising=False
+        )
+        first, _ = label(2, journal)
+    with mx.Journal(tmp_path / "run") as journal:
+        again, _ = label(2, journal)
+    assert again.labels.tobytes() == first.labels.tobytes()
+    with mx.Journal(tmp_path / "run") as journal, pytest.raises(ac.AccountantError, match="other private"):
+        label(1, journal)
 
 
 # --- refusals and warnings -----------------------------------------------------------------------------
