@@ -13,7 +13,7 @@ from mechanisms.arrays import Booleans, Floats, Integers, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 from mechanisms.budgets.identifiers import check_ids
 from mechanisms.budgets.partition_budgets import PartitionBudgets
-from mechanisms.budgets.prediction_run import COMMIT_BATCH, PredictionRun
+from mechanisms.budgets.prediction_run import PredictionRun
 from mechanisms.budgets.record_budgets import KnownRecords, check_source
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
@@ -308,9 +308,9 @@ class IndividualKNN(Exclusive, Parameters):
         durable = PredictionRun(store.store, run, points, about)
         self.kept_ = durable.kept if self._paying is None else durable.kept_together
         self._numbers, self.counts_ = np.full(len(points), -1), np.full(len(points), np.nan)
-        for first in range(0, len(points), COMMIT_BATCH):
-            some = slice(first, first + COMMIT_BATCH)
-            self._numbers[some], self.counts_[some], error = self._predict_batch(points[some], first, durable, progress)
+        for some in durable.batches(len(points)):
+            found = self._predict_batch(points[some], some.start, durable, progress)
+            self._numbers[some], self.counts_[some], error = found
             if error is not None:
                 raise error
         self._catch_up()

@@ -22,8 +22,8 @@ __all__ = [
     "report_damage",
 ]
 
-STORE_WAIT = 10
-"""Seconds that a process waits for others."""
+STORE_WAIT = 30
+"""Seconds that a process waits for others, which hold a store for a few seconds each."""
 
 ADDRESSES = "a path, sqlite:///path or postgresql://user:password@host/database"
 

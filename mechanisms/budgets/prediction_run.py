@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -13,10 +15,17 @@ import accountant as ac
 from mechanisms.arrays import Floats, Singles
 from mechanisms.budgets.budget_store import BudgetStore
 
-__all__ = ["COMMIT_BATCH", "PredictionRun"]
+__all__ = ["PredictionRun"]
 
 COMMIT_BATCH = 128
 """Most queries whose charges are committed together."""
+
+FIRST_BATCH = 4
+"""How many are, before it is known how long they take."""
+
+COMMIT_SECONDS, COMMIT_SHARE = 1.0, 4.0
+"""About how long queries of a batch take at most, as other processes wait for it: in seconds, or as a multiple of what
+the commit takes, if that is more."""
 
 
 class PredictionRun:
@@ -51,6 +60,7 @@ class PredictionRun:
     def __init__(self, store: BudgetStore | None, name: object, points: Singles, about: dict[str, Any]) -> None:
         self._store = cast(Any, store)
         self.name, self.kept, self.kept_together = "", 0, 0
+        self._answered = 0.0, 0.0  # when the queries of the last batch began and ended
         if name is None:
             return
         if not hasattr(self._store, "begin") or not isinstance(name, str) or not name:
@@ -62,10 +72,30 @@ class PredictionRun:
         self.kept = len(answered)
         self.kept_together = int(np.max(answered, initial=0)) // COMMIT_BATCH * COMMIT_BATCH
 
-    def batch(self) -> AbstractContextManager[Any]:
+    def batches(self, size: int) -> Iterator[slice]:
+        """Which of `size` queries are committed together, by how long those before took.
+
+        A store without transactions keeps nobody waiting, as where partitions charge budgets themselves.
+        """
+        waits = hasattr(self._store, "batch")
+        first, most = 0, FIRST_BATCH if waits else COMMIT_BATCH
+        while first < size:
+            yield slice(first, min(first + most, size))
+            first += most
+            begun, ended = self._answered
+            limit = max(COMMIT_SECONDS, COMMIT_SHARE * (time.monotonic() - ended))
+            if ended - begun > limit:
+                most = max(most // 2, 1)
+            elif ended - begun < limit / 2:
+                most = min(2 * most, COMMIT_BATCH)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
         """One transaction of the store, if it has transactions."""
-        batch: AbstractContextManager[Any] = getattr(self._store, "batch", nullcontext)()
-        return batch
+        with getattr(self._store, "batch", nullcontext)():
+            begun = time.monotonic()
+            yield
+            self._answered = begun, time.monotonic()
 
     def read_answers(self, first: int, stop: int) -> tuple[NDArray[np.int64], Floats]:
         """Labels, -1 where there is none yet, and counts of the queries from `first` to before `stop`."""

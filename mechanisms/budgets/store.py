@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,10 @@ __all__ = ["RunDiffers", "Store", "StoreError", "open_store"]
 
 MOST_UNITS = 2**62
 """Largest total of a record."""
+
+TURN, PAUSE = 3.0, 0.11
+"""Seconds for which a process holds a store before it leaves it to others, and for how long: SQLite's own wait looks
+whether a file is free every tenth of a second."""
 
 
 def open_store(where: str | Path) -> Store:
@@ -76,6 +81,7 @@ class Store(Exclusive):
         self._process: int | None = os.getpid()
         self._thread: int | None = None
         self._run: Execute | None = None
+        self._held = 0.0
         self._snapshot = Snapshot(backend)
 
     def __enter__(self) -> Store:
@@ -111,18 +117,27 @@ class Store(Exclusive):
             yield
             return
         with self._turn("batch"):
+            self._give_way()
             self._thread = threading.get_ident()
             try:
                 with self._backend.transaction() as self._run:
+                    begun = time.monotonic()
                     self._snapshot.read(self._run)
                     yield
                     self._snapshot.write(self._run)
+                self._held += time.monotonic() - begun
                 self._snapshot.confirm()
             except BaseException:
                 self._snapshot = Snapshot(self._backend)  # to be read again before the next use
                 raise
             finally:
                 self._run = self._thread = None
+
+    def _give_way(self) -> None:
+        """Leave the store to others after a turn; before a transaction, as an interrupt then loses nothing."""
+        if self._held > TURN:
+            time.sleep(PAUSE)
+            self._held = 0.0
 
     @contextmanager
     def _open(self) -> Iterator[Execute]:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from mechanisms.budgets import prediction_run
+from mechanisms.budgets import store as store_module
 from mechanisms.budgets.store import StoreError, open_store
 from mechanisms.cli.store_option import hold_digests
 from mechanisms.exclusive import UsageError
@@ -166,6 +168,71 @@ def test_batches_are_committed_together_and_when_interrupted():
     plain.predict(QUERIES[:5])
     assert ledger.left(model._filter.UNITS) == plain._filter.left.tolist()
     assert model.predict(QUERIES[5:]).tolist() == plain.predict(QUERIES[5:]).tolist()
+
+
+def test_a_process_with_slow_queries_leaves_the_store_to_others(tmp_path, monkeypatch):
+    """Another one gets its turn meanwhile, however many queries there are; a turn of a second is shortened here."""
+    monkeypatch.setattr(prediction_run, "COMMIT_SECONDS", 0.1)
+    monkeypatch.setattr(store_module, "TURN", 0.1)
+    told, many = [], np.tile(QUERIES, (3, 1))[:100]
+
+    def slow(done):
+        told.append(done)
+        time.sleep(0.03)
+
+    def serve():
+        with open_store(tmp_path / "budgets.db") as store:
+            ind(store=store, rng=2).fit(X, Y, IDS).predict(many, slow)
+
+    with open_store(tmp_path / "budgets.db") as store:
+        other = Thread(target=serve)
+        other.start()
+        while len(told) < 10:
+            time.sleep(0.001)
+        assert store.spent(store.positions(["0"])).shape == (1,)
+        waited = len(told)
+        other.join()
+    assert len(told) == len(many)
+    assert waited < 90, "the other one waited for all queries"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "commit", "sizes"),
+    [
+        (0.0, 0.0, [4, 8, 16, 32, 64, 76]),
+        (0.12, 0.1, [4, 8, 8, 8]),
+        (0.3, 0.1, [4, 2, 2, 2]),
+        (3.0, 0.1, [4, 2, 1, 1]),
+        (0.01, 2.0, [4, 8, 16, 32, 64, 76]),  # to write less at a time would save nobody a wait
+    ],
+)
+@pytest.mark.parametrize("wait", [0.0, 20.0])
+def test_batches_last_about_a_second(wait, seconds, commit, sizes, monkeypatch):
+    """However long this process waits for others."""
+    clock = [0.0]
+
+    class Slow(Batched):
+        @contextmanager
+        def batch(self):
+            clock[0] += wait
+            yield
+            clock[0] += commit
+
+    monkeypatch.setattr(prediction_run.time, "monotonic", lambda: clock[0])
+    run = prediction_run.PredictionRun(Slow(), None, QUERIES, {})
+    found = []
+    for some in run.batches(200):
+        found.append(some)
+        with run.batch():
+            clock[0] += seconds * (some.stop - some.start)
+    assert [some.stop - some.start for some in found][: len(sizes)] == sizes
+    assert np.concatenate([np.arange(200)[some] for some in found]).tolist() == list(range(200))
+
+
+@pytest.mark.parametrize("store", [None, Ledger()])
+def test_where_nobody_waits_batches_are_large(store):
+    run = prediction_run.PredictionRun(store, None, QUERIES, {})
+    assert list(run.batches(200)) == [slice(0, 128), slice(128, 200)]
 
 
 def test_answers_whose_commit_failed_are_not_reused():
