@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
+from mechanisms.cli.output_option import OptionError, add_output, refuse_no_output, refuse_seeded_repeat
 from mechanisms.validation import require
 
 if TYPE_CHECKING:
@@ -42,42 +43,7 @@ __all__ = [
 ENDINGS = (".npz", ".parquet", ".csv")
 
 
-class OptionError(ac.AccountantError, ValueError):
-    """Options that do not go together, or an output that cannot be written."""
-
-
-def add_output(parser: argparse.ArgumentParser, out: str, dry_run: bool = False) -> None:
-    """Options about results; `out` says what the file holds, `dry_run` whether the command can end before it."""
-    add = parser.add_argument
-    add("--out", metavar="FILE", help=out)
-    if dry_run:
-        text = "print the plan and its price, and end: nothing is drawn from private records, nothing is written"
-        add("--dry-run", action="store_true", help=text)
-    add("--again", action="store_true", help="release and pay again, though FILE holds the results of a finished run")
-    add("--json", action="store_true", help="one JSON object instead of a table")
-
-
 # --- a file that holds a finished run -------------------------------------------------------------------
-
-
-def refuse_no_output(options: argparse.Namespace) -> None:
-    """Refuse to draw noise for labels that nobody would keep.
-
-    Raises
-    ------
-    OptionError
-        There is neither ``--out`` nor ``--dry-run``.
-    """
-    if not options.out and not options.dry_run:
-        accepted = "--out FILE, or --dry-run, which prints the plan and its price and draws nothing"
-        raise OptionError(f"without --out the labels would be paid for and lost; accepted: {accepted}")
-
-
-def refuse_seeded_repeat(options: argparse.Namespace) -> None:
-    """Refuse --again with --seed, which could release the same noise twice."""
-    if options.again and options.seed is not None:
-        reason = "its noise could repeat that of an earlier release"
-        raise OptionError(f"--again was given with --seed: {reason}; accepted: --again without --seed")
 
 
 def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -159,13 +125,15 @@ class ResultsFile:
         return self.path.with_name(f"{self.path.name}{f'.again-{number}' if number else ''}.journal")
 
     @contextmanager
-    def open_journal(self) -> Iterator[RunFiles]:
-        """The journal of the next release; removed at the end if the results were written, or if it is still empty.
+    def hold(self) -> Iterator[Journal]:
+        """The journal of the next release, which one process holds at a time.
+
+        One that is still empty is removed at the end; but not one that was there before, if the run is refused.
 
         Raises
         ------
         OptionError
-            Another process has finished a run into the same file since `find_results` read it.
+            Another process has finished a run into the same file since it was read.
         JournalError
             Another process holds the journal, or it cannot be used.
         """
@@ -174,25 +142,35 @@ class ResultsFile:
         assert self.path is not None  # a run without a results file is refused
         self._remove_journals(len(self.earlier))
         path = self.journal_path()
-        begun, files, empty = path.exists(), None, False
-        try:
-            with Journal(path) as journal:
+        kept = path.exists()
+        with Journal(path) as journal:
+            try:
                 self._refuse_newer()
-                charges, answers = journal.held()
-                files = RunFiles(self.path, journal, answers if charges else None)
-                try:
-                    yield files
-                except KeyboardInterrupt:
-                    raise KeyboardInterrupt(files.describe_interruption()) from None
-                except OptionError as error:  # the results cannot be written
-                    raise OptionError(f"{error}; {files.describe_interruption()}") from None
-                finally:
-                    empty = not begun and journal.held() == (0, 0)
-        finally:
-            if files is not None and files.written:
-                self._remove_journals(len(self.earlier) + 1)
-            elif empty:
-                _remove_journal(path)
+                yield journal
+                kept = False
+            finally:
+                if not kept and path.exists() and journal.held() == (0, 0):
+                    _remove_journal(path)  # while no other process can charge in it
+
+    @contextmanager
+    def open_journal(self) -> Iterator[RunFiles]:
+        """What `hold` yields, and the file for the results; once they are written the journals are removed.
+
+        Errors as for `hold`.
+        """
+        with self.hold() as journal:
+            charges, answers = journal.held()
+            assert self.path is not None
+            files = RunFiles(self.path, journal, answers if charges else None)
+            try:
+                yield files
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(files.describe_interruption()) from None
+            except OptionError as error:  # the results cannot be written
+                raise OptionError(f"{error}; {files.describe_interruption()}") from None
+            finally:
+                if files.written:
+                    self._remove_journals(len(self.earlier) + 1)
 
     def _refuse_newer(self) -> None:
         """Refuse results that another process has finished since; while this one holds the journal, none can."""

@@ -244,6 +244,8 @@ def _describe(found: Tuning, about: int) -> dict[str, Any]:
         "score": score,
         "accuracy": None if score is None else min(max(score / about, 0.0), 1.0),
         "labelled": int(np.count_nonzero(found.labels >= 0)),
+        "charges": found.charges,
+        "releases": ac.composition_to_tables(found.composition),
     }
 
 

@@ -25,14 +25,24 @@ class TuningFile(ResultsFile):
 
     Attributes
     ----------
-    killed : int
-        Charges of runs that were killed before they had a result.
-    finished : bool
-        Whether a run got its result and was killed before it wrote the file: that result is written now, at no cost.
+    held : (int, int)
+        Charges and results in the journal when it was read.
+    seeded : bool
+        A rehearsal, which makes the tries of a killed one again.
     """
 
-    killed: int = 0
-    finished: bool = False
+    held: tuple[int, int] = (0, 0)
+    seeded: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether a run got its result and was killed before it wrote the file: it is written now, at no cost."""
+        return self.held[1] > 0
+
+    @property
+    def killed(self) -> int:
+        """Charges of runs that were killed before they had a result."""
+        return 0 if self.seeded and not self.finished else self.held[0]
 
     @property
     def charges(self) -> int:
@@ -41,22 +51,20 @@ class TuningFile(ResultsFile):
 
     @contextmanager
     def open_for_run(self) -> Iterator[Journal]:
-        """The journal of the run; errors as for `ResultsFile.open_journal`."""
-        from mechanisms.budgets.journal import Journal
+        """The journal of the run; after a result it is gone, see `write`.
 
-        self._remove_journals(len(self.earlier))
-        empty, path = False, self.journal_path()
-        try:
-            with Journal(path) as journal:
-                self._refuse_newer()
-                try:
-                    yield journal  # after a result the file is gone, see `write`
-                except BaseException:
-                    empty = journal.held() == (0, 0)
-                    raise
-        finally:
-            if empty:  # refused before the charge
-                ac.database.remove_database(path)
+        Raises
+        ------
+        OptionError
+            As for `ResultsFile.hold`; or the journal is not as it was when the run was priced.
+        """
+        with self.hold() as journal:
+            if journal.held() != self.held:
+                accepted = "the same command again, which states the price with all charges"
+                raise OptionError(
+                    f"--out {self.path}: another process was charged in {journal.path} meanwhile; accepted: {accepted}"
+                )
+            yield journal
 
     def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
         """Write the result, then remove the journals: from now on the file holds what was charged."""
@@ -79,13 +87,12 @@ def find_tuning(options: argparse.Namespace) -> TuningFile:
     found = find_results(options)
     if found.path is None:
         return TuningFile(None, [], ac.Composition())
-    path, charges, answers = found.journal_path(), 0, 0
+    path, held, seeded = found.journal_path(), (0, 0), options.seed is not None
     if path.exists():
         with Journal(path) as journal:
-            charges, answers = journal.held()
-    seeded = options.seed is not None
-    if charges and not answers and not (options.again or seeded or options.dry_run):
+            held = journal.held()
+    file = TuningFile(found.path, found.earlier, found.composition, held, seeded)
+    if file.killed and not (file.finished or options.again or options.dry_run):
         accepted = "--again, which makes new tries and pays again"
         raise OptionError(f"--out {found.path}: a killed run is charged in {path}; accepted: {accepted}")
-    killed = 0 if seeded and not answers else charges
-    return TuningFile(found.path, found.earlier, found.composition, killed, bool(answers))
+    return file

@@ -8,6 +8,7 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms.cli import tune
 from mechanisms.cli.command import main
 from mechanisms.tuning import Tuner
 
@@ -99,6 +100,49 @@ def test_an_interrupted_tuning_stays_charged(run, tmp_path, monkeypatch):
     assert found["charges"] == 2
     assert found["epsilon"] == plan["epsilon"] == found["total"]["epsilon"]
     assert ac.composition_from_tables(found["releases"]).releases == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["tuned.json"]
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Lets something happen after a tuning was priced and before it opens its journal."""
+
+    def arrange(happen):
+        warn = tune.warn_of_seed
+
+        def late(options):
+            monkeypatch.setattr(tune, "warn_of_seed", warn)
+            happen()
+            warn(options)
+
+        monkeypatch.setattr(tune, "warn_of_seed", late)
+
+    return arrange
+
+
+def test_a_run_killed_while_another_was_planned_is_not_forgotten(run, tmp_path, monkeypatch, meanwhile):
+    def stops(self, labels, data):
+        raise KeyboardInterrupt
+
+    def is_killed():
+        with monkeypatch.context() as patch:
+            patch.setattr(Tuner, "_count_right", stops)
+            assert main([*TUNE, "--out", "tuned.json"]) == 130
+
+    meanwhile(is_killed)
+    status, out, error = run(*TUNE, "--out", "tuned.json")
+    assert (status, out) == (2, "")
+    said = "another process was charged in tuned.json.journal meanwhile; accepted: the same command again"
+    assert said in error.splitlines()[-1]
+    assert not (tmp_path / "tuned.json").exists()
+    with mx.Journal(tmp_path / "tuned.json.journal") as journal:
+        assert journal.held() == (1, 0)
+
+
+def test_a_run_that_comes_too_late_leaves_no_journal(run, tmp_path, meanwhile):
+    meanwhile(lambda: main([*TUNE, "--out", "tuned.json"]))
+    status, _, error = run(*TUNE, "--out", "tuned.json")
+    assert (status, "another process has just finished a run into it" in error) == (2, True)
     assert [each.name for each in tmp_path.iterdir()] == ["tuned.json"]
 
 
