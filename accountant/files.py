@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import stat
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -12,15 +14,23 @@ from typing import Any, BinaryIO
 
 from accountant.errors import ParameterError
 
+try:
+    import fcntl
+except ImportError:  # not where it is no POSIX system; a file that is open cannot be removed there
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["check_output", "open_whole", "write_json", "write_text"]
 
 Refuse = Callable[[str], Exception]
+
+LOCKS = fcntl is not None
+"""Whether files can be locked."""
 
 
 def check_output(
     path: str | Path, endings: Collection[str] = (), *, name: str = "output", refuse: Refuse = ParameterError
 ) -> Path:
-    """The path as a `Path`, if a file can be written there.
+    """The path as a `Path`, if a file can be written there; what killed processes have left of it is removed.
 
     Parameters
     ----------
@@ -46,8 +56,9 @@ def check_output(
         raise refuse(f"{name} {str(path)!r}; accepted: a file in an existing directory that can be written")
     partial = _partial_path(end)
     with _name_failure(path, name, refuse):
+        _remove_left(end)
         try:
-            os.close(_create(partial, private=True))
+            os.close(_create(partial))
         finally:
             with suppress(OSError):
                 partial.unlink()
@@ -60,8 +71,9 @@ def open_whole(
 ) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file, durably, when the block ends; after an exception nothing changes.
 
-    The content goes to a hidden file beside the target, is forced to the disk (fsync), and is then moved over the
-    target. Of a symbolic link the file that it names is replaced. Readers see the old file or the new one.
+    The content goes to a hidden file beside the target, which only its owner can read, is forced to the disk (fsync),
+    and is then moved over the target. Of a symbolic link the file that it names is replaced. Readers see the old file
+    or the new one. What a killed process left before that move is removed by the next one that writes the target.
 
     Parameters
     ----------
@@ -80,11 +92,18 @@ def open_whole(
     partial = _partial_path(target)
     try:
         with _name_failure(path, name, refuse):
-            with os.fdopen(_create(partial, private), "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(partial, target)
+            _remove_left(target)
+            mode = _usual_mode(partial)
+            opened = _create(partial)
+            with _keep_lock(opened):
+                with os.fdopen(opened, "wb") as stream:
+                    yield stream
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                os.replace(partial, target)
+                if not private:
+                    with suppress(OSError):  # a file system without modes
+                        os.chmod(target, mode)
             _sync_directory(target.parent)
     finally:
         with suppress(OSError):
@@ -103,11 +122,57 @@ def _partial_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}{thread}.partial")
 
 
-def _create(partial: Path, private: bool) -> int:
-    """A new file, open for writing."""
-    with suppress(FileNotFoundError):
-        os.remove(partial)  # of a killed process that had this number
-    return os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+def _usual_mode(partial: Path) -> int:
+    """That of a new file there, found out with an empty one: the umask can only be read by setting it."""
+    partial.unlink(missing_ok=True)  # of a killed process that had this number
+    opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        return stat.S_IMODE(os.fstat(opened).st_mode)
+    finally:
+        os.close(opened)
+
+
+def _create(partial: Path) -> int:
+    """A new file for its owner alone, open for writing, and locked: others see that its process lives."""
+    while True:
+        partial.unlink(missing_ok=True)  # nobody must read through an earlier opening of it
+        opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        if not LOCKS:
+            return opened
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(opened), os.stat(partial)):
+                return opened
+        os.close(opened)  # it was removed before it was locked
+
+
+@contextmanager
+def _keep_lock(opened: int) -> Iterator[None]:
+    """A block to whose end an open file stays locked, though it is closed before."""
+    if not LOCKS:
+        yield
+        return
+    copy = os.dup(opened)
+    try:
+        yield
+    finally:
+        os.close(copy)
+
+
+def _remove_left(target: Path) -> None:
+    """Remove what killed processes left: it was never released under the target's name."""
+    for each in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+        with suppress(OSError):  # its process lives, or it is gone
+            if not LOCKS:
+                os.remove(each)
+                continue
+            opened = os.open(each, os.O_RDWR)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.remove(each)
+            finally:
+                os.close(opened)
 
 
 @contextmanager

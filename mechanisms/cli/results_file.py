@@ -324,7 +324,7 @@ def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
         return
     try:
         for where, content in ((waiting, f"{sha256(table).hexdigest()}\n{about}\n".encode()), (path, table)):
-            with ac.files.open_whole(where, name="--out", refuse=OptionError) as stream:
+            with ac.files.open_whole(where, private=where == waiting, name="--out", refuse=OptionError) as stream:
                 stream.write(content)
     except BaseException:
         with suppress(OSError):

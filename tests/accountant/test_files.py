@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,6 +70,38 @@ def test_what_a_killed_process_left_is_no_obstacle(tmp_path):
     (tmp_path / f".out.{os.getpid()}.partial").write_text("half")
     ac.files.write_text(tmp_path / "out", "x")
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_is_not_released_yet_is_the_owners_alone_and_goes_with_its_process(tmp_path):
+    """A process that dies at the move leaves the content, which nobody else could read, and the next one removes it."""
+    path, old = tmp_path / "out.txt", os.umask(0o022)
+    code = "import os, accountant as ac; os.replace = lambda *_: os.kill(os.getpid(), 9); "
+    code += f"ac.files.write_text({str(path)!r}, 'drawn')"
+    try:
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+        (left,) = tmp_path.iterdir()
+        assert (left.read_text(), stat.S_IMODE(left.stat().st_mode)) == ("drawn", 0o600)
+        assert ac.files.check_output(path) == path
+        assert os.listdir(tmp_path) == []
+        left.write_text("half")
+        ac.files.write_text(path, "x")
+    finally:
+        os.umask(old)
+    assert os.listdir(tmp_path) == ["out.txt"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path):
+    path = tmp_path / "out.txt"
+    code = f"import sys, accountant as ac\nwith ac.files.open_whole({str(path)!r}) as stream:\n"
+    code += "    stream.write(b'its'); print(flush=True); sys.stdin.readline()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        ac.files.check_output(path)
+        ac.files.write_text(path, "mine")
+        assert len(os.listdir(tmp_path)) == 2
+        other.communicate(b"\n", 60)
+    assert (os.listdir(tmp_path), path.read_text()) == (["out.txt"], "its")
 
 
 def test_of_threads_that_write_the_same_file_each_writes_it_whole(tmp_path):
