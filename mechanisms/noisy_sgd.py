@@ -8,20 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
 
 import accountant as ac
 from mechanisms.arrays import Floats, Integers, Singles
+from mechanisms.budgets.journal import Journal, Part
+from mechanisms.clipped_sums import GRADIENT_GRAIN, add_clipped
 from mechanisms.estimator import Parameters
 from mechanisms.exclusive import Exclusive, exclusive
 from mechanisms.frames import read_labels, read_records
 from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.neighbours.kernels import products
 from mechanisms.noise.sampling import poisson_sample
-from mechanisms.noise.source import as_randomness, check_noise, noise_of
+from mechanisms.noise.source import Randomness, as_randomness, check_noise, noise_of
 from mechanisms.phases import phase
 from mechanisms.validation import (
     check_count,
@@ -32,9 +34,6 @@ from mechanisms.validation import (
 )
 
 __all__ = ["LinearNoisySGD", "TwoLayerNoisySGD"]
-
-GRADIENT_GRAIN = 2.0**-30
-"""Gradients, in units of the clip, are multiples of it, as exact noise on a lattice needs."""
 
 LARGEST_UNIT = 1e100
 """Of hidden units, and of what flows back to them: products of their squares with those of features are finite."""
@@ -58,6 +57,22 @@ class TrainingPlan:
     def composition(self) -> ac.Composition:
         """What the whole training will spend."""
         return self.steps * self.event
+
+    def open(
+        self, journal: Journal | None, private: tuple[Singles, Integers], start: Floats, source: Randomness
+    ) -> Part:
+        """The part of the journal that holds this training; without a journal, an empty part."""
+        if journal is None:
+            return Part()
+        return journal.part(
+            {
+                "mechanism": "noisy-sgd",
+                "training": repr(self),
+                "start": [*start.shape, sha256(start.tobytes()).hexdigest()],
+                "private": journal.keyed_digest(*private),
+                "seed": source.state(),
+            }
+        )
 
 
 class LinearNoisySGD(Parameters, Exclusive):
@@ -163,7 +178,7 @@ class LinearNoisySGD(Parameters, Exclusive):
         return TrainingPlan(self.event, self.steps, self.clip, self.learning_rate)
 
     @exclusive
-    def fit(self, X: object, y: object) -> Self:
+    def fit(self, X: object, y: object, journal: Journal | None = None) -> Self:
         """Train on private records from weights that do not depend on them; what earlier trainings spent stays spent.
 
         Parameters
@@ -171,12 +186,17 @@ class LinearNoisySGD(Parameters, Exclusive):
         X : array of shape (n, d), or a data frame of pandas, polars or pyarrow
             Features that do not depend on the private records (standardise by public data).
         y : array of shape (n,), labels 0..c-1, or names among `classes`
+        journal : Journal, optional
+            Holds the charge before the first step, and the weights before this returns: a training that was made is
+            given again, one that was killed on the way has released nothing and begins anew, both at no further cost.
 
         Raises
         ------
         accountant.ParameterError
             An array or a parameter is not as described, or all `n_trainings` were made (`PlanExceeded`); nothing has
             been spent.
+        JournalError
+            The journal holds another training; nothing has been spent.
         """
         begun = getattr(self, "_begun", 0)
         if self.n_trainings is not None and begun >= check_count("n_trainings", self.n_trainings, 1):
@@ -193,8 +213,22 @@ class LinearNoisySGD(Parameters, Exclusive):
         check_noise(plan.event, source, GRADIENT_GRAIN)
         if not hasattr(self, "spent_"):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
+        start = self._start(records, classes)
+        part = plan.open(journal, (records, labels), start, source)
+        part.charge(0, "training")
         self._promised, self._begun = self._promised + plan.composition, begun + 1
-        self._vocabulary, self._shape, self.weights_ = names, (records.shape[1], classes), self._start(records, classes)
+        self._vocabulary, self._shape, self.weights_ = names, (records.shape[1], classes), start
+        if 0 in part.answers:
+            kept, state = part.answers[0]
+            self.weights_, self.spent_ = np.array(kept, float), self.spent_ + plan.composition
+            source.restore(state)
+        else:
+            self._train(records, labels, plan, source)
+            part.answer(0, self.weights_, source.state())
+        return self
+
+    def _train(self, records: Singles, labels: Integers, plan: TrainingPlan, source: Randomness) -> None:
+        """All steps, each recorded beforehand."""
         with phase("training by noisy gradients", plan.steps) as tick:
             for step in range(plan.steps):
                 batch = poisson_sample(len(records), plan.event.sampling_rate, source)
@@ -203,7 +237,6 @@ class LinearNoisySGD(Parameters, Exclusive):
                 noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)
                 self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
                 tick(step + 1)
-        return self
 
     def predict(self, queries: object) -> Any:
         """Labels of public queries, at no further cost; by name if the classes have names.
@@ -325,7 +358,7 @@ def _clipped_gradient(points: Singles, labels: Integers, weights: Floats, clip: 
     # large weights may overflow the scores: a warning would reveal something of the records
     with np.errstate(over="ignore", invalid="ignore"):
         residuals = _residuals(_scores(points, weights), labels)
-    (gradient,) = _add_clipped([(_append_one(points), residuals)], clip)
+    (gradient,) = add_clipped([(_append_one(points), residuals)], clip)
     return gradient
 
 
@@ -340,7 +373,7 @@ def _clipped_gradient_of_two(points: Singles, labels: Integers, layers: tuple[Fl
         units = _activate(points, first)
         residuals = _residuals(_scores(units, second), labels)
         back = np.clip(np.nan_to_num(products(residuals, second[:-1].T)), -LARGEST_UNIT, LARGEST_UNIT) * (units > 0)
-    parts = _add_clipped([(_append_one(points), back), (_append_one(units), residuals)], clip)
+    parts = add_clipped([(_append_one(points), back), (_append_one(units), residuals)], clip)
     return np.concatenate([part.ravel() for part in parts])
 
 
@@ -356,31 +389,3 @@ def _residuals(scores: Floats, labels: Integers) -> Floats:
 
 def _append_one(points: Singles | Floats) -> Floats:
     return np.concatenate([points.astype(float), np.ones((len(points), 1))], axis=1)
-
-
-def _add_clipped(layers: Sequence[tuple[Floats, Floats]], clip: float) -> list[Floats]:
-    """Sums over records of the outer products of each layer's rows, all layers of a record scaled by one factor.
-
-    In units of `clip`, multiples of GRADIENT_GRAIN; what a record adds to all sums is at most 1 in L2 norm.
-    """
-    # computed norms are right to 1e-12 for all widths that fit into memory (Higham 2002, section 3.1)
-    inside = 1 - 1e-12
-    lengths = [_lengths(left) for left, _ in layers]
-    norms = reduce(np.hypot, (length * _lengths(right) for length, (_, right) in zip(lengths, layers, strict=True)))
-    factor = np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip)
-    sums = []
-    for length, (left, right) in zip(lengths, layers, strict=True):
-        rows = _round_down(left * (inside / length)[:, None])
-        sums.append(rows.T @ _round_down(right * (inside * length * factor)[:, None]) * GRADIENT_GRAIN)
-    return sums
-
-
-def _lengths(rows: Floats) -> Floats:
-    """L2 norms of rows, each by itself."""
-    found: Floats = np.sqrt(np.sum(rows * rows, axis=1))
-    return found
-
-
-def _round_down(values: Floats) -> Floats:
-    """Values in units of sqrt(GRADIENT_GRAIN), rounded towards zero to whole numbers."""
-    return np.trunc(values / math.sqrt(GRADIENT_GRAIN))

@@ -232,7 +232,7 @@ class Experiment(BaseExperiment):
         """
         self._begin()
         if isinstance(self.labeller, LinearNoisySGD):
-            model = self.labeller.fit(self.private.features, self._labels)
+            model = self.labeller.fit(self.private.features, self._labels, journal)
             predictions = model.predict(self.public.features)
             found = self._diagnose(predictions, model.predict) if diagnostics else None
             return self._report(predictions, predictions, model.spent_, (0, 0), found)

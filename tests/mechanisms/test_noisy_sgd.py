@@ -8,9 +8,12 @@ import pytest
 
 import accountant as ac
 import mechanisms as mx
+from mechanisms import noisy_sgd
+from mechanisms.budgets.journal import JournalError
+from mechanisms.clipped_sums import GRADIENT_GRAIN, row_lengths
 from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.neighbours.kernels import products
-from mechanisms.noisy_sgd import GRADIENT_GRAIN, _clipped_gradient, _clipped_gradient_of_two, _lengths
+from mechanisms.noisy_sgd import _clipped_gradient, _clipped_gradient_of_two
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(3, 4)) * 2
@@ -29,6 +32,39 @@ def test_learns():
     assert np.mean(out.predict(X[800:]) == Y[800:]) > 0.85
     assert out.spent_ == out.planned == 300 * ac.PoissonSubsampled(ac.Gaussian(1.0), 0.1)
     assert out.guarantee(1e-5) == ac.epsilon(out.planned, 1e-5)
+
+
+@pytest.mark.parametrize("rng", [None, 0])
+def test_a_training_in_a_journal_is_given_again_and_charged_once(tmp_path, monkeypatch, rng):
+    def fit(labels=Y, **changes):
+        with mx.Journal(tmp_path / "journal") as journal:
+            out = model(steps=20, rng=rng, **changes).fit(X, labels, journal)
+            return out, journal.held()
+
+    draw, drawn = noisy_sgd.noise_of, []
+
+    def killed(*given):
+        drawn.append(draw(*given))
+        if len(drawn) == 5:
+            raise KeyboardInterrupt
+        return drawn[-1]
+
+    monkeypatch.setattr(noisy_sgd, "noise_of", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fit()
+    with mx.Journal(tmp_path / "journal") as journal:
+        assert journal.held() == (1, 0)
+    first, held = fit()
+    assert (held, len(drawn)) == ((1, 1), 25)
+    again, held = fit()
+    assert (held, len(drawn)) == ((1, 1), 25)
+    assert np.array_equal(again.weights_, first.weights_)
+    assert np.array_equal(again.predict(X), first.predict(X))
+    assert again.spent_ == first.spent_ == first.planned
+    for other in ({"labels": Y[::-1]}, {"clip": 0.2}, {"noise_multiplier": 2.0}):
+        with pytest.raises(JournalError, match="accepted: the same run, or another file"):
+            fit(**other)
+    assert len(drawn) == 25
 
 
 def test_noise_hurts():
@@ -279,11 +315,11 @@ def test_what_a_record_adds_depends_on_no_other():
     for _ in range(100):
         n, d, c = rng.integers(1, [40, 70, 20])
         rows, weights = rng.normal(size=(n, d)), rng.normal(size=(d, c))
-        whole, lengths = products(rows, weights), _lengths(rows)
+        whole, lengths = products(rows, weights), row_lengths(rows)
         assert np.allclose(whole, rows @ weights, rtol=1e-12, atol=1e-12)
         some = rng.permutation(n)[: rng.integers(1, n + 1)]
         assert np.array_equal(products(rows[some], weights), whole[some])
-        assert np.array_equal(_lengths(rows[some]), lengths[some])
+        assert np.array_equal(row_lengths(rows[some]), lengths[some])
         assert all(np.array_equal(products(rows[i : i + 1], weights)[0], whole[i]) for i in some[:3])
 
 

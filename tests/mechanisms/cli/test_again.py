@@ -1,6 +1,7 @@
 """Existing results: a repeated command releases nothing unless it may pay again, and states the total price."""
 
 import json
+import os
 
 import numpy as np
 import pyarrow
@@ -10,6 +11,7 @@ import pytest
 import accountant as ac
 from mechanisms.budgets.journal import Journal, Part
 from mechanisms.cli import main, results_file
+from mechanisms.noisy_sgd import LinearNoisySGD
 from mechanisms.private_knn import PrivateKNN
 
 KNN = ["label", "private-knn", "--data", "digits", "--epsilon", "2", "--delta", "1e-4", "--queries", "15"]
@@ -157,6 +159,27 @@ def test_killed_between_results_and_journal(run, tmp_path, monkeypatch, releases
     assert len(releases) == 30
     assert names(tmp_path) == ["a.npz"]
     assert len(summary_in("a.npz")["earlier"]) == 1
+
+
+def test_a_training_whose_results_were_not_written_is_not_drawn_again(run, tmp_path, monkeypatch):
+    """Killed at the move of the results to their name."""
+
+    def killed(*names):
+        raise KeyboardInterrupt
+
+    trained, train = [], LinearNoisySGD._train
+    monkeypatch.setattr(LinearNoisySGD, "_train", lambda self, *given: (train(self, *given), trained.append(self)))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        status, _, err = run(*NOISY_SGD, "--out", "a.npz")
+    assert (status, "1 answer is kept in a.npz.journal; the same command goes on, for the same price" in err) == (
+        130,
+        True,
+    )
+    status, _, err = run(*NOISY_SGD, "--out", "a.npz")
+    assert (status, err) == (0, "mechanisms: going on with the interrupted run in a.npz.journal, 1 answer is kept\n")
+    assert names(tmp_path) == ["a.npz"]
+    assert len(trained) == 1
 
 
 def test_an_interrupted_second_release_goes_on(run, tmp_path, monkeypatch, releases):
