@@ -6,7 +6,8 @@ import argparse
 import hashlib
 import hmac
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,10 @@ from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
 from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import (
     OptionError,
+    ResultsFile,
     add_output,
     count_answers,
+    follow_link,
     refuse_finished,
     refuse_no_output,
     refuse_seeded_repeat,
@@ -93,7 +96,6 @@ def _parse_hashing(text: str) -> tuple[int, int]:
 
 
 def _run_predict(options: argparse.Namespace) -> int:
-    from mechanisms.budgets.store import open_store
     from mechanisms.experiment.prediction import PredictionSetting, Serving, plan_prediction, predict, rehearse
 
     _check(options)
@@ -121,21 +123,49 @@ def _run_predict(options: argparse.Namespace) -> int:
             _show(options, data, found, _summarise(options, data, found, identity, earlier))
             return 0
     warn_of_seed(options)
-    with use_cluster(options), open_store(options.store) if options.store else nullcontext() as store:
+    with use_cluster(options), _hold(options, earlier) as out, _open(options) as store:
         hold_digests(store, options, data.private, data.class_names)
         identity = _identify(store)
         ids = options.ids if options.ids == "digest" or on_cluster(options) else data.private.ids
         run = None if store is None else _name_run(options, len(earlier), data.public.features[: options.queries])
         serving = Serving(store, ids, run, announce=_announce)
         found = predict(setting, data.private, data.public, **public, serving=serving)
-    summary = _summarise(options, data, found, identity, earlier)
-    count = len(found.labels)
-    columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
-    write_results(Path(options.out), columns, summary)
+        summary = _summarise(options, data, found, identity, earlier)
+        count = len(found.labels)
+        columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
+        write_results(out, columns, summary)
     _show(options, data, found, summary)
     if options.diagnostics:
         _print_budgets(found, options.json)
     return 0
+
+
+@contextmanager
+def _hold(options: argparse.Namespace, earlier: list[dict[str, Any]]) -> Iterator[Path]:
+    """The file for the results, which no other process writes meanwhile.
+
+    Raises
+    ------
+    OptionError
+        Another process has just finished a run into it, or a run of another command was interrupted there.
+    JournalError
+        Another process holds it.
+    """
+    path = follow_link(Path(options.out))
+    with ResultsFile(path, earlier, ac.Composition()).hold() as journal:
+        if journal.held() != (0, 0):
+            accepted = "that command again, or another file"
+            raise OptionError(
+                f"--out {path}: {journal.path.name} is of an interrupted run of another command; accepted: {accepted}"
+            )
+        yield path
+
+
+def _open(options: argparse.Namespace) -> Any:
+    """The store, made if it is not there; a context manager of None without one."""
+    from mechanisms.budgets.store import open_store
+
+    return open_store(options.store) if options.store else nullcontext()
 
 
 def _announce(kept: int) -> None:

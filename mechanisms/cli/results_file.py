@@ -34,6 +34,7 @@ __all__ = [
     "count_answers",
     "csv_writer",
     "find_results",
+    "follow_link",
     "refuse_finished",
     "refuse_no_output",
     "refuse_seeded_repeat",
@@ -65,10 +66,10 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
         return None
     path, endings = Path(options.out), getattr(options, "endings", ENDINGS)
     check_results_path(path, endings)
-    check_results_path(_follow_link(path), endings)
+    check_results_path(follow_link(path), endings)
     if not path.exists():
         return None
-    _finish_csv(_follow_link(path))
+    _finish_csv(follow_link(path))
     found = _read_summary(path)
     if not options.again:
         accepted = "another file, or --again, which releases and pays again"
@@ -249,7 +250,7 @@ def find_results(options: argparse.Namespace) -> ResultsFile:
     refuse_no_output(options)
     if not options.out:
         return ResultsFile(None, [], ac.Composition())
-    path = _follow_link(Path(options.out))
+    path = follow_link(Path(options.out))
     if found is None:
         later = sorted(path.parent.glob(f"{glob.escape(path.name)}.again-*.journal"))
         if later:
@@ -275,7 +276,7 @@ def _remove_journal(path: Path) -> None:
             os.remove(f"{path}{suffix}")
 
 
-def _follow_link(path: Path) -> Path:
+def follow_link(path: Path) -> Path:
     """The file that a symbolic link names, so that both names have the same earlier releases."""
     return path.resolve() if path.is_symlink() else path
 

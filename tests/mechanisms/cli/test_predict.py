@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from mechanisms.budgets.journal import Journal
 from mechanisms.budgets.store import open_store
 from mechanisms.cli import main
 from mechanisms.datasets import Dataset, digits, private_public_test_split
@@ -240,6 +241,55 @@ def test_prices_of_runs_without_a_store_add_up(capsys, tmp_path):
         price = ac.epsilon(runs * ac.GaussianDP(mu), 1e-4, method="tight")
         assert found["total"]["epsilon"] == pytest.approx(price.epsilon, rel=1e-6)
         assert len(found["earlier"]) == runs - 1
+
+
+@pytest.mark.parametrize("again", [[], ["--again"]])
+def test_of_two_runs_into_one_file_one_draws(capsys, tmp_path, monkeypatch, again):
+    """The other begins when the first has drawn and not written."""
+    arguments = [*IND, "--out", tmp_path / "out.npz", *again]
+    if again:
+        assert run(capsys, *arguments)[0] == 0
+    drawn, said = [], []
+
+    def draw(*given, **named):
+        drawn.append(predict(*given, **named))
+        if len(drawn) == 1:
+            said.append(run(capsys, *arguments))
+        return drawn[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(prediction, "predict", draw)
+        assert run(capsys, *arguments)[0] == 0
+    ((status, _, err),) = said
+    assert (status, "another process holds it; accepted: one process at a time" in err, len(drawn)) == (2, True, 1)
+    with np.load(tmp_path / "out.npz") as results:
+        assert np.array_equal(results["label"], drawn[0].labels)
+    assert [each.name for each in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_results_that_came_while_the_data_was_read(capsys, tmp_path, monkeypatch):
+    arguments, said = [*IND, "--out", tmp_path / "out.npz", "--again"], []
+    assert run(capsys, *arguments)[0] == 0
+    with monkeypatch.context() as patched:
+
+        def finish(_):
+            patched.undo()
+            said.append(run(capsys, *arguments)[0])
+
+        patched.setattr("mechanisms.cli.predict.warn_of_seed", finish)
+        status, _, err = run(capsys, *arguments)
+    assert (said, status) == ([0], 2)
+    assert "another process has just finished a run into it; accepted: one process at a time" in err
+    assert [each.name for each in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_a_journal_of_another_command_is_left(capsys, tmp_path):
+    with Journal(tmp_path / "out.npz.journal") as journal:
+        journal.part({"mechanism": "gnmax"}).charge(0, "vote")
+    status, _, err = run(capsys, *IND, "--out", tmp_path / "out.npz")
+    assert (status, "out.npz.journal is of an interrupted run of another command; accepted" in err) == (2, True)
+    with Journal(tmp_path / "out.npz.journal") as journal:
+        assert journal.held() == (1, 0)
 
 
 def test_named_classes(capsys, tmp_path):
