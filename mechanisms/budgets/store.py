@@ -288,6 +288,11 @@ class Store(Exclusive):
         with self._open() as execute:
             StoredRuns(self._backend.name, self._snapshot, execute).begin(run, dict(header), size)
 
+    def runs(self, ending: str) -> list[str]:
+        """Names of the runs that end so, which is to be ASCII letters, digits and spaces."""
+        with self._open() as execute:
+            return StoredRuns(self._backend.name, self._snapshot, execute).names(ending)
+
     def answers(self, run: str, first: int, stop: int) -> tuple[Integers, Floats]:
         """Labels and counts of the queries from `first` to before `stop` of a run; label -1 where there is none yet.
 

@@ -75,6 +75,12 @@ class StoredRuns:
         rows = list(self._run("SELECT number, header FROM knn_runs WHERE name = :name", name=json.dumps(name)))
         return (rows[0][0], json.loads(rows[0][1])) if rows else None
 
+    def names(self, ending: str) -> list[str]:
+        """Names that end so, which is to be ASCII letters, digits and spaces."""
+        rows = self._run("SELECT name FROM knn_runs WHERE name LIKE :pattern", pattern=f'%{ending}"')
+        found = (json.loads(name) for (name,) in rows)
+        return [name for name in found if name.endswith(ending)]  # SQLite takes a for A
+
     def answers(self, name: str, first: int, stop: int) -> tuple[Integers, Floats]:
         """Labels, -1 where there is none yet, and counts of the queries from `first` to before `stop`."""
         labels, counts = np.empty(0, np.int64), np.empty(0)

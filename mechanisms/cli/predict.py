@@ -42,12 +42,16 @@ from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, sh
 from mechanisms.presets import PRESETS, individual_knn_preset
 
 if TYPE_CHECKING:
+    from mechanisms.budgets.store import Store
     from mechanisms.experiment.prediction import Prediction
 
 __all__ = ["add_predict"]
 
 EARLIER = ("mechanism", "epsilon", "delta", "budget", "store")
 """Keys of a finished run's summary that the next summary in the same file keeps."""
+
+WRITTEN = "written: "
+"""Before the name of a run in a store, a run without queries: the results of the former are in their file."""
 
 BARS = 10
 BAR_LENGTH = 40
@@ -127,13 +131,15 @@ def _run_predict(options: argparse.Namespace) -> int:
         hold_digests(store, options, data.private, data.class_names)
         identity = _identify(store)
         ids = options.ids if options.ids == "digest" or on_cluster(options) else data.private.ids
-        run = None if store is None else _name_run(options, len(earlier), data.public.features[: options.queries])
+        run = store and _name_run(store, out, len(earlier), data.public.features[: options.queries])
         serving = Serving(store, ids, run, announce=_announce)
         found = predict(setting, data.private, data.public, **public, serving=serving)
         summary = _summarise(options, data, found, identity, earlier)
         count = len(found.labels)
         columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
         write_results(out, columns, summary)
+        if store is not None:
+            store.begin(f"{WRITTEN}{run}", {}, 0)
     _show(options, data, found, summary)
     if options.diagnostics:
         _print_budgets(found, options.json)
@@ -235,15 +241,29 @@ def _read_earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise OptionError(f"--out {options.out}: holds the results of another command; accepted: {accepted}") from None
 
 
-def _name_run(options: argparse.Namespace, earlier: int, queries: Any) -> str | None:
-    """The name under which a store keeps the answers; None without a results file.
+def _name_run(store: Store, out: Path, earlier: int, queries: Any) -> str:
+    """The name under which a store keeps the answers.
 
-    It is the same when an interrupted command is started again: the same file, queries and number of finished runs.
+    It is the same when an interrupted command is started again: the same file, queries and number of finished runs. One
+    whose results were not written, and whose directory is gone, was moved with it and goes on under its old name.
+
+    Raises
+    ------
+    OptionError
+        Several runs may have been moved here.
     """
-    if not options.out:
-        return None
     asked = hashlib.sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()
-    return f"{Path(options.out).resolve()} {asked[:16]} {earlier}"
+    place, about = out.resolve(), f" {asked[:16]} {earlier}"
+    known = set(store.runs(about))
+    left = [Path(name.removesuffix(about)) for name in known if f"{WRITTEN}{name}" not in known]
+    moved = [each for each in left if each.is_absolute() and each.name == place.name and not each.parent.exists()]
+    if f"{place}{about}" in known or not moved:
+        return f"{place}{about}"
+    if len(moved) > 1:
+        places, accepted = " or ".join(sorted(map(str, moved))), "the file at one of them, or another name"
+        raise OptionError(f"--out {out}: its run began as {places}, which are gone; accepted: {accepted}")
+    print(f"mechanisms: the run that began as {moved[0]}, which is gone, goes on here", file=sys.stderr)
+    return f"{moved[0]}{about}"
 
 
 def _identify(store: Any) -> str | None:

@@ -1,6 +1,7 @@
 """`mechanisms predict ind-knn`: answers, a histogram of spent budgets, durable stores, one line for every mistake."""
 
 import json
+import shutil
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
@@ -227,6 +228,37 @@ def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
     found = json.loads(out)
     assert len(found["earlier"]) == 1
     assert found["total"]["epsilon"] == found["epsilon"], "one store, one interaction"
+    assert (spent_in(tmp_path) > spent).any()
+
+
+def test_a_run_goes_on_where_its_directory_was_moved(capsys, tmp_path, monkeypatch):
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--queries", 40]
+    places = [tmp_path / name / "out.npz" for name in ("first", "second", "third", "fourth")]
+    for place in places[:2]:
+        place.parent.mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("mechanisms.cli.predict.write_results", lambda *given: 1 / 0)  # as if killed
+        for place in places[:2]:
+            with pytest.raises(ZeroDivisionError):
+                run(capsys, *arguments, "--out", place)
+    spent = spent_in(tmp_path)
+    for old, new in zip(places[:2], places[2:], strict=True):
+        old.parent.rename(new.parent)
+    status, _, err = run(capsys, *arguments, "--out", places[2])
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"began as {places[0]} or {places[1]}, which are gone; accepted: the file at one of them, or" in err
+    places[3].parent.rename(places[1].parent)
+    kept = "mechanisms: going on with an interrupted run, 40 answers are kept\n"
+    for place, said in (
+        (places[2], f"mechanisms: the run that began as {places[0]}, which is gone, goes on here\n{kept}"),
+        (places[1], kept),
+    ):
+        assert run(capsys, *arguments, "--out", place)[::2] == (0, said)
+    assert np.array_equal(spent_in(tmp_path), spent)
+    for place in places[1:3]:
+        shutil.rmtree(place.parent)
+    places[3].parent.mkdir()
+    assert run(capsys, *arguments, "--out", places[3])[::2] == (0, ""), "a finished run that is gone is another one"
     assert (spent_in(tmp_path) > spent).any()
 
 
