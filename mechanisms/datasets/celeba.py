@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+import accountant as ac
 from mechanisms.arrays import Integers, Singles
 from mechanisms.datasets.dataset import DataError, Dataset, name_errors
 from mechanisms.validation import require
@@ -16,6 +17,7 @@ __all__ = ["CELEBA_NAMES", "celeba"]
 CELEBA_NAMES = ("list_attr_celeba.txt",)
 PARTITIONS = {"train": 0, "test": 2}
 SIDE = 32
+IMAGES = "img_align_celeba"
 ACCEPTED = (
     "list_attr_celeba.txt, list_eval_partition.txt and img_align_celeba/ (or features.npy, one row for each image)"
 )
@@ -63,7 +65,11 @@ def _read_attributes(path: Path) -> tuple[list[str], Integers]:
     values = np.array([row[1:] for row in cells])
     if not np.isin(values, ("1", "-1")).all():
         raise ValueError("holds other values than 1 and -1")
-    return [row[0] for row in cells], (values == "1").astype(np.int64)
+    names = [row[0] for row in cells]
+    outside = next((name for name in names if name in (".", "..") or set(name) & set("/\\")), None)
+    if outside is not None:
+        raise ValueError(f"lists {ac.shorten(outside)}, which is no name of a file in {IMAGES}")
+    return names, (values == "1").astype(np.int64)
 
 
 def _read_features(
@@ -77,11 +83,12 @@ def _read_features(
             if table.ndim != 2 or len(table) != every:
                 raise ValueError(f"shape {table.shape}, not ({every}, d)")
             return table[rows].astype(np.float32), None
+    pictures = folder / IMAGES
     imread, resize = require("skimage.io").imread, require("skimage.transform").resize
     pixels = np.empty((len(names), SIDE * SIDE), np.float32)
     for i, name in enumerate(names):
-        with name_errors(folder / "img_align_celeba" / name, ACCEPTED):
-            image = imread(folder / "img_align_celeba" / name, as_gray=True)
+        with name_errors(pictures / name, ACCEPTED):
+            image = imread(pictures / name, as_gray=True)
             grey = image / 255 if image.dtype == np.uint8 else image
             pixels[i] = resize(grey, (SIDE, SIDE), anti_aliasing=True).ravel()
     return pixels, (SIDE, SIDE)

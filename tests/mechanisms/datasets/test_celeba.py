@@ -45,6 +45,13 @@ def test_features_of_ones_own(folder):
         ("list_attr_celeba.txt", "2\nBald Bangs\na.png 1 -1\n", "1 lines of images, its first line says 2"),
         ("list_attr_celeba.txt", "1\nBald Bangs\na.png 1 2\n", "other values than 1 and -1"),
         ("list_attr_celeba.txt", "1\nBald Bangs\na.png 1\n", "lines of other lengths"),
+        (
+            "list_attr_celeba.txt",
+            "1\nBald Bangs\n../a.png 1 1\n",
+            "lists '../a.png', which is no name of a file in img",
+        ),
+        ("list_attr_celeba.txt", "1\nBald Bangs\n/etc/a.png 1 1\n", "lists '/etc/a.png', which is no name"),
+        ("list_attr_celeba.txt", "1\nBald Bangs\n.. 1 1\n", "lists '..', which is no name"),
         ("list_eval_partition.txt", "", "list_eval_partition.txt"),
     ],
 )
