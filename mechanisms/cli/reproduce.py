@@ -38,6 +38,8 @@ def add_reproduce(commands: Any) -> None:
     for name in USUAL:
         add(f"--{name}", metavar="DIR", help=f"directory of {name}'s files")
     add("--data", action="append", default=[], metavar="NAME=PATH", help="other data that an item needs, by name")
+    votes = "the votes in --data votes=FILE are public: write prices that depend on them"
+    add("--public-votes", action="store_true", help=votes)
     add("--small", action="store_true", help="run on real data that comes with Python packages, in up to three minutes")
     add("--out", default="reproduced", metavar="DIR", help="results, and units that are done (default reproduced)")
     add(
@@ -59,7 +61,7 @@ def _run_reproduce(options: argparse.Namespace) -> int:
         _print_list(list_items(), options)
         return 0
     given = _read_data(options)
-    request = Request(given, options.small, Path(options.out), options.seeds)
+    request = Request(given, options.small, Path(options.out), options.seeds, options.public_votes)
     if options.item is not None:
         return _run_one(load_item(options.paper, options.item), request, options)
     if options.paper != ALL and options.paper not in PAPERS:
@@ -174,7 +176,7 @@ def _try(work: tuple[str, str, Request]) -> tuple[str, float]:
     assert request.out is not None
     try:
         write_result(reproduce(item, request), request.out)
-    except ItemError as error:  # data that are not given
+    except (ItemError, ac.DataDependentError) as error:  # data that are not given, or not to be told of
         return f"not run: {error}", time.perf_counter() - begin
     return "", time.perf_counter() - begin
 

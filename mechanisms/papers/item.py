@@ -74,6 +74,11 @@ class Row:
     series: str = ""
     x: float | None = None
 
+    @property
+    def prices_votes(self) -> bool:
+        """Whether its price is that of votes that were cast, on which it depends."""
+        return self.price is not None and self.price.get("kind") == "votes"
+
     def shrink(self, small: Mapping[str, Any] | None) -> Row:
         """The same row as `--small` runs it: on the item's small data, with what the row itself changes."""
         if self.run is None:

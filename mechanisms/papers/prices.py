@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,13 @@ from mechanisms.individual_knn import IndividualKNN
 from mechanisms.local_reports import local_randomizer
 from mechanisms.papers.item import ItemError
 
-__all__ = ["PRICES", "compute_price"]
+__all__ = ["PRICES", "compute_price", "digest_votes"]
 
 Numbers = dict[str, float]
 
 MADE_UP_VOTES = ac.plots.MADE_UP_VOTES
+
+ACCEPTED_VOTES = "a .npy file of counts (m, classes), of labels of neighbours (m, k), or of pluralities (m,)"
 
 
 def compute_price(table: Mapping[str, Any], votes: str | None = None) -> Numbers:
@@ -70,10 +74,21 @@ def _price_votes(
     return {"epsilon": ac.epsilon(run, delta, conversion="classic").epsilon}
 
 
+def digest_votes(path: str) -> str:
+    """What tells the votes in a file from others, whatever its name and time of change.
+
+    Raises
+    ------
+    mechanisms.datasets.DataError
+        It cannot be read.
+    """
+    with name_errors(path, ACCEPTED_VOTES):
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
 def _read_votes(path: str, classes: int) -> tuple[int, ...]:
     """The plurality of each query: from counts (m, c), labels of neighbours (m, k), or pluralities (m,)."""
-    accepted = "a .npy file of counts (m, classes), of labels of neighbours (m, k), or of pluralities (m,)"
-    with name_errors(path, accepted), open(path, "rb") as stream:
+    with name_errors(path, ACCEPTED_VOTES), open(path, "rb") as stream:
         table = np.load(stream, allow_pickle=False)
         if (
             not isinstance(table, np.ndarray)

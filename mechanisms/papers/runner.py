@@ -11,14 +11,14 @@ from typing import Any
 
 import accountant as ac
 from mechanisms.papers.item import Item, ItemError, Row
-from mechanisms.papers.prices import compute_price
+from mechanisms.papers.prices import compute_price, digest_votes
 from mechanisms.papers.runs import measure
 from mechanisms.papers.sources import describe_source, fill_source, find_parts
 from mechanisms.phases import phase
 from mechanisms.rounds import NothingAnswered
 from mechanisms.validation import check_count
 
-__all__ = ["Request", "Result", "RowResult", "reproduce"]
+__all__ = ["Request", "Result", "RowResult", "refuse_secret_votes", "reproduce"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,15 @@ class Request:
         Directory of the results, which also keeps units that are done; None keeps nothing.
     seeds : int or None
         Most seeds of a row; None: as many as its file says.
+    public_votes : bool
+        The votes in the user's file are public or made up: prices that depend on them may be written.
     """
 
     data: Mapping[str, str] = field(default_factory=dict)
     small: bool = False
     out: Path | None = None
     seeds: int | None = None
+    public_votes: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class _Unit:
     def digest(self, item: Item, given: Mapping[str, str]) -> str:
         """A name for the unit's file: another one if the declaration, the data or the version differ."""
         run = self.row.run if self.seed is not None else self.row.price
-        files = describe_source(run or {}, given) if self.seed is not None else [given.get("votes")]
+        votes = self.row.prices_votes and given.get("votes")
+        files = describe_source(run or {}, given) if self.seed is not None else [digest_votes(votes) if votes else None]
         about = [self.seed, run, sorted(item.quantities), files, ac.__version__]
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
@@ -109,9 +113,13 @@ def reproduce(item: Item, request: Request) -> Result:
     ItemError
         Nothing is to be computed, or data are not given for any of it; before anything runs. Rows whose data are not
         given are left out where others can be computed.
+    accountant.DataDependentError
+        As for `refuse_secret_votes`, where results are kept.
     accountant.AccountantError
         Data cannot be used, or settings and data do not go together.
     """
+    if request.out is not None:
+        refuse_secret_votes(item, request)
     if not item.rows:
         raise ItemError(f"{item.paper} {item.name}: {item.status}; accepted: an item that the list shows as running")
     rows = item.choose_rows(request.small)
@@ -141,6 +149,20 @@ def reproduce(item: Item, request: Request) -> Result:
         kept = tuple(each for each in measured if "refused" not in each)
         results.append(RowResult(row, found.get((number, None), {}), kept, refused))
     return Result(item, request, tuple(results))
+
+
+def refuse_secret_votes(item: Item, request: Request) -> None:
+    """Refuse to write prices of an item that depend on the user's votes, unless these are public.
+
+    Raises
+    ------
+    accountant.DataDependentError
+    """
+    if "votes" in request.data and not request.public_votes and any(row.prices_votes for row in item.rows):
+        raise ac.DataDependentError(
+            f"{item.paper} {item.name}: its price at the votes in {request.data['votes']} depends on private data; "
+            "accepted: --public-votes (public_votes=True) if they are public or made up, or no --data votes"
+        )
 
 
 def _find_absent(row: Row, given: Mapping[str, str]) -> str:

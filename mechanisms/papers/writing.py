@@ -11,7 +11,7 @@ from typing import Any
 
 import accountant as ac
 from mechanisms.papers.item import Item, Row
-from mechanisms.papers.runner import Result, RowResult
+from mechanisms.papers.runner import Result, RowResult, refuse_secret_votes
 
 __all__ = ["Line", "format_value", "list_lines", "to_latex", "to_markdown", "write_result"]
 
@@ -197,7 +197,10 @@ def write_result(result: Result, out: Path) -> list[Path]:
     ------
     accountant.ParameterError
         A file cannot be written.
+    accountant.DataDependentError
+        As for `refuse_secret_votes`.
     """
+    refuse_secret_votes(result.item, result.request)
     folder = out / result.item.paper
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{result.item.name}{'-small' if result.request.small else ''}"

@@ -53,7 +53,7 @@ def routes(run, delta):
 # 8192 queries are screened: does the noisy plurality of at most 300 votes reach 210? The sixth price, the tight one, is
 # not in the paper. The data-dependent price needs the votes that were cast. The paper prints none, so the
 # votes here are made up, and its 3.83 cannot be compared. Its authors' repository lists a file of votes; `mechanisms
-# reproduce private-knn figure-5 --data votes=FILE` prices the line at those.
+# reproduce private-knn figure-5 --data votes=FILE --public-votes` prices the line at those.
 
 # %%
 axes = ac.plots.screening_costs(tolerance=TOLERANCE)

@@ -1,6 +1,8 @@
 """The runner of the papers' tables and figures: what is declared, priced, run, kept and written."""
 
 import json
+import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +101,46 @@ def test_votes_of_the_user(tmp_path):
     np.save(tmp_path / "wrong", labels + 5)
     with pytest.raises(ac.AccountantError, match="holds the label"):
         compute_price(price, str(tmp_path / "wrong.npy"))
+
+
+def test_prices_at_votes_are_those_of_the_file_as_it_is(tmp_path):
+    item = load_item("private-knn", "figure-5")
+    rows = tuple(row for row in item.rows if row.name == "screening at the votes, queries 1")
+    file, found = tmp_path / "votes.npy", []
+    request = Request({"votes": str(file)}, out=tmp_path / "out", public_votes=True)
+    for votes in (250, 150, 250):
+        np.save(file, np.full(10, votes))
+        os.utime(file, ns=(0, 0))
+        found.append(reproduce(replace(item, rows=rows), request).rows[0].values("epsilon")[0])
+    prices = [
+        ac.epsilon(ac.DataDependentScreening(85.0, 210.0, votes), 1e-5, conversion="classic") for votes in (250, 150)
+    ]
+    assert found == [prices[0].epsilon, prices[1].epsilon, prices[0].epsilon]
+    assert found[0] < found[1]
+    assert len(list((tmp_path / "out" / "units").iterdir())) == 2
+
+
+def test_prices_at_votes_that_may_be_private_are_not_written(tmp_path, capsys):
+    np.save(tmp_path / "votes.npy", np.full(10, 250))
+    command = [
+        "reproduce",
+        "private-knn",
+        "figure-5",
+        "--data",
+        f"votes={tmp_path}/votes.npy",
+        "--out",
+        f"{tmp_path}/out",
+    ]
+    assert main(command) == 2
+    err = capsys.readouterr().err
+    assert "depends on private data; accepted: --public-votes (public_votes=True) if they are public" in err
+    assert list((tmp_path / "out").iterdir()) == []
+    item, request = load_item("private-knn", "figure-5"), Request({"votes": str(tmp_path / "votes.npy")})
+    found = reproduce(replace(item, rows=item.rows[21:22]), request)
+    with pytest.raises(ac.DataDependentError):
+        write_result(found, tmp_path)
+    assert "votes" in found.rows[0].row.name
+    reproduce(load_item("private-knn", "figure-9"), replace(request, out=tmp_path / "out"))  # no votes are priced
 
 
 def test_concatenation_is_not_compared_and_collision_wins():
