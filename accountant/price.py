@@ -29,7 +29,6 @@ from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
-from accountant.tight.block_rates import MANY_KINDS
 from accountant.tight.bounded_answers import say_between_bounds
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.curve_pairs import noise_below
@@ -51,9 +50,9 @@ ROUTES = ("renyi", "tight", "auto")
 CHEAP_EVENTS = 16
 """Distinct events of which `auto` asks each for a lower bound of its own, where the tight route has no price."""
 
-FINE_SHARE = 0.6
-"""Share of the patience that `auto` has for a delta of several kinds of screening at the tolerance that is asked; the
-rest is for coarser ones."""
+FINE_SHARE, FEW_KINDS = 0.6, 3
+"""Share of the patience that `auto` has for a delta of so many kinds of screening at most, but more than one, at the
+tolerance that is asked; the rest is for coarser ones, which know nothing nearer of more kinds."""
 
 
 def choose_route(method: object, conversion: object) -> tuple[str, Conversion]:
@@ -326,9 +325,9 @@ def delta(
             with refuse_early():
                 return certified(width)
         try:
-            # blocks of several kinds of screening may take all patience, and coarser ones know a bound
-            several = 1 < sum(bool(event.family) for event in composition.entries) < MANY_KINDS
-            with share_patience(FINE_SHARE) if several else nullcontext():
+            # blocks of a few kinds of screening may take all patience, and coarser ones know a bound
+            few = 1 < sum(bool(event.family) for event in composition.entries) <= FEW_KINDS
+            with share_patience(FINE_SHARE) if few else nullcontext():
                 tight = by_rungs(certified, width, "delta")
         except (ProfileUnavailable, ToleranceUnreachable) as error:
             return _coarser_delta(composition, point, rule, error, width)

@@ -22,6 +22,8 @@ from accountant.tight.block_rates import (
     BEYOND,
     BLOCK_SHARE,
     CLOCKS_LOSE,
+    FAR_OFF,
+    FEW_MOVES,
     FEWER,
     MANY_KINDS,
     MIDDLE,
@@ -60,9 +62,6 @@ count both are sooner done), as they are for a delta, and for an epsilon of one 
 GROUPED_KINDS = 24
 """Kinds up to which groups of them are tried after these."""
 
-FEW_MOVES = 100
-"""Steps of a game of several kinds that is played without asking whether blocks would do."""
-
 NEAR_SHARE = 0.5
 """Share of what is left of patience that kinds may take which are near, as one."""
 
@@ -94,9 +93,8 @@ Asked = Literal["epsilon", "delta", "deltas"]
 class Blocks:
     """Very many screenings, or several kinds of them: composed as blocks where that is enough.
 
-    Kinds whose blocks are not known nearly enough are played, after all that is composed; where that takes too long
-    groups of kinds are blocks, and one order of the kinds is below (notebooks/mathematics.md, Several kinds of
-    screening).
+    Kinds whose blocks are not near enough are played, after all that is composed; where that takes too long groups are
+    blocks, and one order of the kinds is below (notebooks/mathematics.md, Several kinds of screening).
     """
 
     families: Entries = ()
@@ -205,7 +203,9 @@ class Blocks:
                     raise
                 refusals.append(error)
                 self.clocks = error if isinstance(error, OutOfPatience) and not many else None
-                if len(self.families) > GROUPED_KINDS and not self.apart:
+                far = error.found is not None and relative_width(error) > FAR_OFF * self.setting.tolerance
+                far = far and asked == "delta" and len(self.families) > SOME_KINDS
+                if far or (len(self.families) > GROUPED_KINDS and not self.apart):
                     raise self._refusal(error, refusals) from None
         return self._ask_blocks(aim, ask, refusals)
 
@@ -318,9 +318,9 @@ class Blocks:
         return found
 
     def _ask_clocks(self, aim: Aim, delta: float, ask: Ask, most_lost: float = math.inf) -> Interval | None:
-        """The answer by games on clocks from above, and by one order of all kinds from below; None of no such kinds.
+        """The answer by games on clocks from above, one order of all kinds from below; None of no such kinds.
 
-        Where it is a little too wide, as what games lose is foreseen only about, they are played once more, and nearer.
+        Where it is a little too wide, they are played once more, and nearer: what they lose is foreseen only about.
         """
         if (answers := self._clock_answers(aim, delta, most_lost)) is None:
             return None

@@ -23,8 +23,8 @@ from accountant.tight.shared_games import play_below
 from accountant.tight.trade_off import TradeOff
 
 __all__ = [
-    "BEYOND", "BLOCK_SHARE", "CLOCKS_LOSE", "FEWER", "MANY_KINDS", "MIDDLE", "NEARER", "OF_BLOCKS", "PLD", "SideOf",
-    "aim_at", "rates_of_blocks",
+    "BEYOND", "BLOCK_SHARE", "CLOCKS_LOSE", "FAR_OFF", "FEWER", "FEW_MOVES", "MANY_KINDS", "MIDDLE", "NEARER",
+    "OF_BLOCKS", "PLD", "SideOf", "aim_at", "rates_of_blocks",
 ]  # fmt: skip
 
 BLOCK_SHARE = 0.5
@@ -40,8 +40,14 @@ CLOCKS_LOSE = 1.5
 """Share of the room that they may lose, about, where there are fewer kinds and some have many screenings: else those
 kinds are blocks."""
 
+FAR_OFF = 2.0
+"""Multiple of the tolerance from which on a delta by games on clocks is left as it is: nothing else comes near."""
+
 FEWER = 0.8
 """How many of many kinds may be left where kinds that are near are one."""
+
+FEW_MOVES = 100
+"""Steps of a game of several kinds that is played without asking whether blocks would do."""
 
 SOME_MOVES = 4000
 """Steps of a game of several kinds whose true-positive rates are taken from it, and not from blocks."""

@@ -73,6 +73,20 @@ def test_what_is_certified_is_given_by_the_default_and_by_a_run_that_is_asked_it
     assert error.value.found is not None
 
 
+def test_a_delta_of_more_kinds_is_that_of_games_on_clocks(monkeypatch):
+    """Blocks of single kinds are no nearer there, and took patience from games at a tolerance that none meets."""
+    tolerances = []
+
+    def note(self, *_):
+        tolerances.append(self.setting.tolerance)
+        raise ac.ToleranceUnreachable("asked")
+
+    monkeypatch.setattr(block_answers.Blocks, "_ask_blocks", note)
+    found = ac.delta(FAR, 39.3)
+    assert 0.01 not in tolerances
+    assert 0.01 < 1 - found.lower / found.delta < 0.06
+
+
 def test_games_that_may_be_near_enough_are_played():
     """So are those for which somebody waits, and those that count all kinds, where there is patience for these."""
     few = screening(6.57, 12) + screening(2.53, 4) + screening(4.98, 20)
