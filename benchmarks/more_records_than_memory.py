@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 import mechanisms as mx
 from mechanisms.budgets import open_store
 from mechanisms.budgets.ledger import Ledger, reach_ledger
-from mechanisms.individual_knn import COMMIT_BATCH
+from mechanisms.budgets.prediction_run import COMMIT_BATCH
 from mechanisms.neighbours.sampled import count_rows
 from mechanisms.shards import ShardedRecords, shard_records
 from mechanisms.shards.engine import compute, count_workers

@@ -171,7 +171,7 @@ def no_clipping(broken, seed):
         return -mx.LinearNoisySGD(**parameters, n_classes=2, rng=rng).fit(*data).weights_.reshape(1, 4)
 
     with lines(
-        broken, (noisy_sgd, "_add_clipped", [("np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip)", "1 / clip")])
+        broken, (noisy_sgd, "add_clipped", [("np.minimum(1 / np.maximum(norms, 1e-300), 1 / clip)", "1 / clip")])
     ):
         found = audited(
             mechanism, canary.neighbours, runs=2000, delta=delta, seed=seed, score=lambda out: float(score(out))
