@@ -196,7 +196,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
 def _foreseen(kinds: int, plan: Plan, aim: Aim, work: float) -> ToleranceUnreachable:
     """The refusal of games that are foreseen to be too wide, where so much work would do."""
     share = aim.tolerance / aim.wanted
-    least, most = share * plan.lost, float(format_up_short(min(share * AT_MOST * plan.likely, 1.0)))
+    least, most = min(share * plan.lost, 1.0), float(format_up_short(min(share * AT_MOST * plan.likely, 1.0)))
     seconds, accepted = work / OPERATIONS_PER_SECOND, [f"tolerance = {most:g} or more", "method = 'renyi' or 'auto'"]
     said = f"{_say_games(kinds)} are foreseen to be {format_up_short(100 * least)} to {100 * most:g} % wide; accepted: "
     if work < math.inf:
@@ -226,13 +226,14 @@ class _Finder:
 
     def __init__(self, families: Entries, order: float, log_delta: float) -> None:
         self.families, self.order, self.log_delta = tuple(families), order, log_delta
+        self.run = keep(("clocks", self.families, order, log_delta), object)  # thousands of kinds are hashed once
         spend(KIND * len(families), BEGUN, once=self.key("kinds"))
         self.kinds = keep(self.key("kinds"), self._find_kinds)
         spend(PAIR * _pairs_of(self.kinds), BEGUN, once=self.key("pairs"))
 
     def key(self, *what: Hashable) -> Hashable:
         """What stands for something that is found."""
-        return "clocks", self.families, self.order, self.log_delta, *what
+        return self.run, *what
 
     def find(self, make: Callable[..., Games], *how: Hashable) -> Found:
         """Games by some way, sized."""

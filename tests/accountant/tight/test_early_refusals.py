@@ -2,6 +2,7 @@
 
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ import accountant as ac
 from accountant import patience
 from accountant.tight import block_answers, clock_blocks
 from accountant.tight.route import TightRun
+from accountant.tight.screening_blocks import Aim
 from accountant.tight.searched import refuse_early, refuses_early
 
 
@@ -35,7 +37,7 @@ def refused(run, epsilon, **options):
 def widths_in(message):
     """What is foreseen at least and at most, and the tolerance that is named."""
     least, most = map(float, re.search(r"foreseen to be ([0-9.]+) to ([0-9.]+) % wide", message).groups())
-    return least / 100, most / 100, float(re.search(r"tolerance = ([0-9.e-]+[0-9])", message)[1])
+    return least / 100, most / 100, float(re.search(r"tolerance = ([0-9.e-]*[0-9])", message)[1])
 
 
 @pytest.mark.parametrize(("run", "epsilon"), [(THREE, 12.7), (FAR, 39.3)])
@@ -47,6 +49,14 @@ def test_what_is_foreseen_is_so_and_the_tolerance_that_is_named_does(run, epsilo
     assert 0.01 < least < most == named < 1.0
     found = ac.delta(run, epsilon, method="tight", tolerance=named)
     assert 0.5 * least < 1 - found.lower / found.delta <= named
+
+
+def test_no_interval_is_foreseen_wider_than_all_of_the_price():
+    """Games that lose several times delta: the least that was said was above the most."""
+    plan, aim = SimpleNamespace(lost=0.5, likely=0.8), Aim(3.0, -30.0, 1e-3, 0.01, wanted=2e-3)
+    error = clock_blocks._foreseen(3, plan, aim, math.inf)
+    assert widths_in(str(error)) == (1.0, 1.0, 1.0)
+    assert error.foreseen
 
 
 def test_nothing_is_played_before_it(monkeypatch):
