@@ -29,6 +29,7 @@ from accountant.numerics.roots import Interval
 from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
 from accountant.renyi.conversion import Conversion, check_conversion
 from accountant.renyi.route import renyi_delta, renyi_epsilon
+from accountant.tight.block_answers import SOME_KINDS
 from accountant.tight.bounded_answers import say_between_bounds
 from accountant.tight.closed_forms import closed_form
 from accountant.tight.curve_pairs import noise_below
@@ -50,8 +51,8 @@ ROUTES = ("renyi", "tight", "auto")
 CHEAP_EVENTS = 16
 """Distinct events of which `auto` asks each for a lower bound of its own, where the tight route has no price."""
 
-FINE_SHARE, FEW_KINDS = 0.6, 3
-"""Share of the patience that `auto` has for a delta of so many kinds of screening at most, but more than one, at the
+FINE_SHARE = 0.6
+"""Share of the patience that `auto` has for a delta of SOME_KINDS of screening at most, but more than one, at the
 tolerance that is asked; the rest is for coarser ones, which know nothing nearer of more kinds."""
 
 
@@ -326,7 +327,7 @@ def delta(
                 return certified(width)
         try:
             # blocks of a few kinds of screening may take all patience, and coarser ones know a bound
-            few = 1 < sum(bool(event.family) for event in composition.entries) <= FEW_KINDS
+            few = 1 < sum(bool(event.family) for event in composition.entries) <= SOME_KINDS
             with share_patience(FINE_SHARE) if few else nullcontext():
                 tight = by_rungs(certified, width, "delta")
         except (ProfileUnavailable, ToleranceUnreachable) as error:

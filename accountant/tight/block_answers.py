@@ -53,7 +53,7 @@ from accountant.tight.trade_off import TradeOff
 from accountant.tight.vote_answers import VoteAnswers, votes_in
 from accountant.tight.vote_blocks import votes_as_blocks
 
-__all__ = ["answers_of"]
+__all__ = ["SOME_KINDS", "answers_of"]
 
 SOME_KINDS = 3
 """Kinds from which on games on clocks are tried first for an epsilon where some have many screenings (of two those that
