@@ -9,7 +9,7 @@ import numpy as np
 
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.guarantee import format_up
+from accountant.guarantee import format_down, format_up
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import PATIENCE
 from accountant.plots.style import GREY, adjacency_of, canvas, count_lines, headline, plain, style
@@ -22,6 +22,9 @@ __all__ = ["attack_risk"]
 
 POINTS = 61
 """False-positive rates at which a line is computed."""
+
+SAID = 1e-3
+"""False-positive rate of the title, where the axis reaches down to it."""
 
 
 def attack_risk(
@@ -48,13 +51,15 @@ def attack_risk(
     ax : Axes, optional
     """
     runs = dict(run) if isinstance(run, Mapping) else {"": run}
-    rates = np.geomspace(fpr_floor, 1.0, POINTS)
+    said = max(SAID, fpr_floor)
+    rates = np.union1d(np.geomspace(fpr_floor, 1.0, POINTS), [said])
     way: Any = {"direction": direction, "method": method, "tolerance": tolerance, "patience": patience}
     found = {name: true_positive_rate(each, rates, **way) for name, each in runs.items()}
     with canvas(ax, (6.4, 4.6)) as axes:
         says = adjacency_of([each.adjacency for each in runs.values()])
         routes = " and ".join(sorted({each.method for each in found.values()}))
-        headline(axes, _finding(next(iter(found.values())).upper, rates), f"{says}; {routes}; direction: {direction}")
+        finding = _finding(said, rates, next(iter(found.values())).upper)
+        headline(axes, finding, f"{says}; {routes}; direction: {direction}")
         axes.plot(rates, rates, color=GREY, linestyle=(0, (1, 2)), linewidth=1.0)
         axes.annotate("guessing", (rates[20], rates[20]), (6, -10), textcoords="offset points", color=GREY)
         for name, each in found.items():
@@ -70,6 +75,7 @@ def attack_risk(
         return axes
 
 
-def _finding(upper: FloatArray, rates: FloatArray) -> str:
-    at = int(np.argmin(np.abs(np.log(rates / 1e-3)))) if rates[0] < 1e-3 else 0
-    return f"{100 * rates[at]:.2g} % false alarms: at most {format_up(100 * float(upper[at]), 2)} % of members found"
+def _finding(rate: float, rates: FloatArray, upper: FloatArray) -> str:
+    """The bound at one of the rates, which is rounded down: a bound at a rate holds at all smaller ones."""
+    most = float(upper[np.searchsorted(rates, rate)])
+    return f"{format_down(100 * rate, 2)} % false alarms: at most {format_up(100 * most, 2)} % of members found"
