@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from accountant.adjacency import DIRECTIONS, Direction
+from accountant.errors import ToleranceUnreachable
 from accountant.events.discrete_pair import DiscretePair
 from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray, Kernel
@@ -57,7 +58,10 @@ def pair_of_two(
     deviation = math.sqrt(math.expm1(min(float(event._curve(np.array([2.0]))[0]), 50.0)))
     for step in STEPS:
         fine = step * min(deviation, 1.0)
-        work = _work(bracket_step(event, direction, fine, log_lost)[0], steps)
+        try:
+            work = _work(bracket_step(event, direction, fine, log_lost)[0], steps)
+        except ToleranceUnreachable:  # a coarser grid may do
+            continue
         if work <= most and fits(SPARE * work):
             return _pair_on_grid(event, steps, direction, log_lost, fine)
     return None
@@ -69,7 +73,7 @@ def _rows(one: Spread, steps: int) -> int:
 
 
 def _work(one: Spread, steps: int) -> float:
-    return PRODUCT * steps * _rows(one, steps) * one.masses.size * _shares(one.step).size
+    return PRODUCT * steps * _rows(one, steps) * one.masses.size * (_logs_of_shares(one.step) + 2)
 
 
 @remember(WHAT, 32)
@@ -84,10 +88,14 @@ def _pair_on_grid(event: Event, steps: int, direction: Direction, log_lost: floa
     return DiscretePair(pair_above(_collapse(total, one, steps, sums, shares, removed), 1, direction))
 
 
+def _logs_of_shares(step: float) -> int:
+    """Points of the grid of 2 w/s^2 between 0 and 1."""
+    return math.ceil(-math.log(SMALLEST) / (ALIKE * step))
+
+
 def _shares(step: float) -> FloatArray:
     """The grid of 2 w/s^2, which is below 1."""
-    many = math.ceil(-math.log(SMALLEST) / (ALIKE * step))
-    return np.append(0.0, np.exp(ALIKE * step * np.arange(-many, 1.0)))
+    return np.append(0.0, np.exp(ALIKE * step * np.arange(-_logs_of_shares(step), 1.0)))
 
 
 def _add_steps(

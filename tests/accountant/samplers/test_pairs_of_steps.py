@@ -79,6 +79,26 @@ def test_what_takes_long_is_left_to_single_steps():
         assert pair_of_two(ac.Gaussian(1.0), 10, "remove", -45.0) is None
 
 
+@pytest.mark.parametrize("event", [ac.PureDP(1e-9), ac.PureDP(1e-15), ac.Gaussian(1e8), ac.Laplace(1e12)])
+def test_grids_of_small_losses_are_counted_and_not_made(event):
+    """The grid of 2 w/s^2 has 3e11 points for losses of 1e-9, and was made for its length."""
+    for limit in (math.inf, 5.0):
+        with allow_work(limit):
+            assert pair_of_two(event, 14, "remove", -45.0, most=1e9) is None
+    found = ac.epsilon(ac.RandomAllocation(event, 50, 7), 1e-30)
+    assert found.lower <= found.epsilon <= 1.01 * ac.epsilon(7 * event, 1e-30).epsilon
+
+
+def test_losses_of_which_no_grid_can_be_made_leave_the_price_to_single_steps(monkeypatch):
+    """A refusal of the grid was one of the whole route."""
+
+    def refuse(*_):
+        raise ac.ToleranceUnreachable("a grid of 1e9 points")
+
+    monkeypatch.setattr("accountant.samplers.pairs_of_steps.bracket_step", refuse)
+    assert pair_of_two(ac.Gaussian(1.0), 10, "remove", -45.0) is None
+
+
 @pytest.mark.parametrize(
     ("sigma", "steps", "selected", "width"), audit_after(1, [(1.0, 5, 4, 0.04), (1.0, 20, 4, 0.04)])
 )
