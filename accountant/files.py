@@ -67,7 +67,12 @@ def check_output(
 
 @contextmanager
 def open_whole(
-    path: str | Path, *, private: bool = False, name: str = "output", refuse: Refuse = ParameterError
+    path: str | Path,
+    *,
+    private: bool = False,
+    replace: bool = True,
+    name: str = "output",
+    refuse: Refuse = ParameterError,
 ) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file, durably, when the block ends; after an exception nothing changes.
 
@@ -80,13 +85,15 @@ def open_whole(
     path : str or Path
     private : bool
         Only the owner may read and write the file (mode 0600); otherwise the umask decides.
+    replace : bool
+        Whether a file that is there when the block ends is replaced.
     name, refuse
         As for `check_output`.
 
     Raises
     ------
     ParameterError
-        Or what `refuse` makes: the file cannot be written.
+        Or what `refuse` makes: the file cannot be written, or is there and may not be replaced.
     """
     target = _follow_link(Path(path))
     partial = _partial_path(target)
@@ -100,7 +107,8 @@ def open_whole(
                     yield stream
                     stream.flush()
                     os.fsync(stream.fileno())
-                os.replace(partial, target)
+                if not _give_name(partial, target, replace):
+                    raise refuse(f"{name} {str(path)!r}: was made meanwhile; accepted: a file that is not there")
                 if not private:
                     with suppress(OSError):  # a file system without modes
                         os.chmod(target, mode)
@@ -108,6 +116,22 @@ def open_whole(
     finally:
         with suppress(OSError):
             os.remove(partial)
+
+
+def _give_name(partial: Path, target: Path, replace: bool) -> bool:
+    """Give whole content its name; False if another file has it and may not be replaced."""
+    if replace:
+        os.replace(partial, target)
+        return True
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if os.path.lexists(target):
+            return False
+        os.rename(partial, target)
+    return True
 
 
 def _follow_link(path: Path) -> Path:
@@ -186,10 +210,16 @@ def _name_failure(path: str | Path, name: str, refuse: Refuse) -> Iterator[None]
 
 
 def write_text(
-    path: str | Path, text: str, *, private: bool = False, name: str = "output", refuse: Refuse = ParameterError
+    path: str | Path,
+    text: str,
+    *,
+    private: bool = False,
+    replace: bool = True,
+    name: str = "output",
+    refuse: Refuse = ParameterError,
 ) -> None:
     """Write a text as UTF-8, as `open_whole` does."""
-    with open_whole(path, private=private, name=name, refuse=refuse) as stream:
+    with open_whole(path, private=private, replace=replace, name=name, refuse=refuse) as stream:
         stream.write(text.encode())
 
 

@@ -119,7 +119,8 @@ def write_answer(answer: Answer, options: argparse.Namespace) -> int:
         notes=[str(price), *sampled, *stated, *answer.notes],
     )
     if options.write is not None:
-        write_text(options.write, answer.plan.to_toml(), name="--write", refuse=PlanError)
+        text = answer.plan.to_toml()
+        write_text(options.write, text, replace=options.force, name="--write", refuse=PlanError)
     write_table(table, options.form, _record(answer, risks) if options.form == "json" else None)
     if answer.bold and options.form == "table":
         console().print(answer.bold, style="bold")

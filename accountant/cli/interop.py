@@ -138,5 +138,5 @@ def _write(text: str, options: argparse.Namespace) -> None:
     if options.output is None:
         print(text, end="")
     else:
-        write_text(options.output, text, name="--output", refuse=PlanError)
+        write_text(options.output, text, replace=options.force, name="--output", refuse=PlanError)
         print(f"wrote {options.output}")

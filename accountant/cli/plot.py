@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
         target = _free_output(plan, options.kind, FORMATS)
     with show_work(f"drawing {options.kind}"):
         axes = DRAW[options.kind](plan, options)
-    save(axes, target, public_votes=options.public_votes)
+    save(axes, target, public_votes=options.public_votes, replace=options.out is not None)
     print(f"wrote {target}")
     return 0
 

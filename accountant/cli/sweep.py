@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
 def _sweep(options: argparse.Namespace) -> int:
     # pools and databases, which no other command needs
     from accountant.cli.sweep_blocks import Work, price_missing
-    from accountant.cli.sweep_files import SweepTable, check_sweep_output, refuse_beyond_disk
+    from accountant.cli.sweep_files import SweepTable, check_sweep_output, refuse_beyond_disk, refuse_finished
     from accountant.cli.sweep_journal import SweepJournal
 
     plan = read_plan(options)
@@ -93,8 +93,10 @@ def _sweep(options: argparse.Namespace) -> int:
     journal = SweepJournal(Path(f"{out}.partial"), _fingerprint(plan, values, task), size)
     try:
         with journal:
+            if not options.again:  # another sweep, which had the journal until now, may have made it
+                refuse_finished(out)
             price_missing(journal, Work(call, task, values), options.jobs)
-            SweepTable(values, journal).write(out)
+            SweepTable(values, journal).write(out, options.again)
     except KeyboardInterrupt as ended:
         kept = f"{journal.done} of {size} settings are kept in {journal.path}; the same command goes on with them"
         raise type(ended)(kept if journal.done else "nothing was priced, nothing is kept") from None

@@ -18,7 +18,7 @@ from accountant.errors import MissingExtra, PlanError
 from accountant.files import check_output, open_whole
 from accountant.sweep import COLUMNS, Column, Values, column_at
 
-__all__ = ["SweepTable", "check_sweep_output", "refuse_beyond_disk"]
+__all__ = ["SweepTable", "check_sweep_output", "refuse_beyond_disk", "refuse_finished"]
 
 FORMATS = (".parquet", ".npz", ".csv")
 
@@ -34,14 +34,25 @@ def check_sweep_output(text: str, again: bool) -> Path:
     PlanError
     """
     out = check_output(text, FORMATS, name="--out", refuse=PlanError)
-    if out.exists() and not again:
-        raise PlanError(
-            f"--out {text}: is there, so its sweep is finished; accepted: another file, or --again, which computes "
-            "again and replaces it"
-        )
+    if not again:
+        refuse_finished(out)
     if out.suffix == ".parquet":
         _parquet()
     return out
+
+
+def refuse_finished(out: Path) -> None:
+    """Refuse a sweep whose table is there.
+
+    Raises
+    ------
+    PlanError
+    """
+    if out.exists():
+        raise PlanError(
+            f"--out {out}: is there, so its sweep is finished; accepted: another file, or --again, which computes "
+            "again and replaces it"
+        )
 
 
 def refuse_beyond_disk(out: Path, size: int, names: int) -> None:
@@ -72,14 +83,14 @@ class SweepTable:
     def names(self) -> list[str]:
         return [*self.values, *COLUMNS]
 
-    def write(self, out: Path) -> None:
+    def write(self, out: Path, replace: bool) -> None:
         """Write the table, wholly or not at all."""
         write: dict[str, Callable[[BinaryIO], None]] = {
             ".parquet": self._write_parquet,
             ".npz": self._write_npz,
             ".csv": self._write_csv,
         }
-        with open_whole(out, name="--out", refuse=PlanError) as file:
+        with open_whole(out, replace=replace, name="--out", refuse=PlanError) as file:
             write[out.suffix](file)
 
     def _chunks(self, names: Sequence[str]) -> Iterator[dict[str, Column]]:

@@ -300,7 +300,7 @@ def darken(color: Any) -> tuple[float, ...]:
 # --- files ---------------------------------------------------------------------------------------------
 
 
-def save(ax: Axes, path: str | Path, *, public_votes: bool = False) -> None:
+def save(ax: Axes, path: str | Path, *, public_votes: bool = False, replace: bool = True) -> None:
     """Write the figure that the axes belong to, wholly or not at all.
 
     The same plot gives the same bytes with the same version of matplotlib.
@@ -312,13 +312,15 @@ def save(ax: Axes, path: str | Path, *, public_votes: bool = False) -> None:
         Ends in .svg, .png or .pdf.
     public_votes : bool
         The votes behind a data-dependent cost are public or made up: write the file nevertheless.
+    replace : bool
+        Whether a file that is there is replaced.
 
     Raises
     ------
     DataDependentError
         The figure shows numbers that depend on private data.
     ParameterError
-        The file cannot be written, or its ending is none of these.
+        The file cannot be written, or may not be replaced, or its ending is none of these.
     """
     target = check_output(path, FORMATS)
     figure = ax.figure.figure  # the whole figure, also if the axes are in a subfigure
@@ -330,6 +332,6 @@ def save(ax: Axes, path: str | Path, *, public_votes: bool = False) -> None:
     kind = target.suffix[1:]
     about: dict[str, Any] = {"Title": ax.get_title(loc="left")}
     about |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    with open_whole(target) as stream, house_style(), warnings.catch_warnings():
+    with open_whole(target, replace=replace) as stream, house_style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # matplotlib draws a box for an unknown character
         figure.savefig(stream, format=kind, dpi=160, facecolor="white", metadata=about)

@@ -131,6 +131,34 @@ def test_json_is_read_back_and_has_no_nan(tmp_path):
     assert json.loads(path.read_text()) == {"a": [1, 2.5]}
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_is_made_meanwhile_is_replaced_only_where_that_is_wanted(links, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    if not links:
+        monkeypatch.setattr("os.link", refuse)
+    path, old = tmp_path / "out", os.umask(0o022)
+
+    def write(theirs=None, **options):
+        with ac.files.open_whole(path, **options) as stream:
+            stream.write(b"mine")
+            if theirs:
+                path.write_text(theirs)
+
+    try:
+        write(replace=False)
+        assert (os.listdir(tmp_path), path.read_text()) == (["out"], "mine")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        with pytest.raises(LookupError, match=r"^output '.*out': was made meanwhile; accepted: a file that is not the"):
+            write("theirs", replace=False, refuse=LookupError)
+        assert (os.listdir(tmp_path), path.read_text()) == (["out"], "theirs")
+        write("theirs")
+        assert (os.listdir(tmp_path), path.read_text()) == (["out"], "mine")
+    finally:
+        os.umask(old)
+
+
 @pytest.mark.parametrize(
     ("path", "accepted"),
     [
