@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accountant.errors import ParameterError, integer, real, shorten
-from accountant.samplers.counts import by_window, first_together, most_alike, neighbours, together
+from accountant.samplers.counts import by_record, by_window, first_together, most_alike, neighbours, together
 from accountant.samplers.record_rates import rates_per_record, test_rates
 from accountant.samplers.stream import Stream
 from accountant.samplers.tails import SamplerTest, binomial_tails, chernoff, exact, impossible, thirds
@@ -144,11 +144,12 @@ ALIKE = "records in the two most alike steps of two epochs"
 
 def _test_poisson(seen: Stream, rate: float) -> list[SamplerTest]:
     records, length = seen.records, seen.length
+    counts, unmet = by_record(seen)
     tests = [
         impossible("a record twice in one batch", seen.repeats),
         exact("participations", seen.indices.size, length * records, rate),
         *thirds("batches by size", np.bincount(seen.steps, minlength=length), records, rate),
-        *thirds("records by participations", np.bincount(seen.indices, minlength=records), length, rate),
+        *thirds("records by participations", counts, length, rate, unmet),
     ]
     window = min(max(2, round(1 / rate)), length)
     never, once, total = by_window(seen, window)
@@ -254,15 +255,21 @@ def _overlap(seen: Stream, length: int, test: Callable[[int], SamplerTest]) -> l
 
 
 def _extremes(name: str, seen: Stream, trials: int, share: float) -> SamplerTest:
-    return _largest(name, np.bincount(seen.indices, minlength=seen.records), trials, share)
+    counts, unmet = by_record(seen)
+    return _largest(name, counts, trials, share, unmet)
 
 
-def _largest(name: str, counts: NDArray[Any], trials: int, share: float) -> SamplerTest:
-    """The most unlikely of several binomial counts that may depend on each other: the sum of their chances."""
-    ends = [int(counts.min()), int(counts.max())]
+def _largest(name: str, counts: NDArray[Any], trials: int, share: float, zeros: int = 0) -> SamplerTest:
+    """The most unlikely of binomial counts, and of so many that are 0, which may depend on each other.
+
+    Its chance is at most the sum of the chances of all.
+    """
+    ends = [0 if zeros else int(counts.min()), int(counts.max(initial=0))]
     tails = binomial_tails(ends[0], trials, share)[0], binomial_tails(ends[1], trials, share)[1]
     worst = 0 if tails[0] < tails[1] else 1
-    return SamplerTest(f"most unlikely {name}", ends[worst], trials * share, min(1.0, 2 * counts.size * min(tails)))
+    return SamplerTest(
+        f"most unlikely {name}", ends[worst], trials * share, min(1.0, 2 * (counts.size + zeros) * min(tails))
+    )
 
 
 def _unseen(seen: Stream, rate: float, missed: float) -> list[SamplerTest]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from accountant.samplers.stream import Stream
+from accountant.samplers.stream import Indices, Stream
 
-__all__ = ["by_window", "first_together", "most_alike", "neighbours", "together"]
+__all__ = ["by_record", "by_window", "first_together", "most_alike", "neighbours", "together"]
 
 
 def together(seen: Stream, lag: int) -> tuple[int, int]:
@@ -19,6 +19,12 @@ def together(seen: Stream, lag: int) -> tuple[int, int]:
     starts = np.arange(seen.length)
     pairs = int(((starts // lag % 2 == 0) & (starts + lag < seen.length)).sum())
     return int((counts == 2).sum()), pairs
+
+
+def by_record(seen: Stream) -> tuple[Indices, int]:
+    """Participations of every record that is met, and the number of the others, which no memory is spent on."""
+    _, counts = np.unique(seen.indices, return_counts=True)
+    return counts, seen.records - counts.size
 
 
 def first_together(seen: Stream, length: int) -> tuple[int, int]:
@@ -39,11 +45,12 @@ def most_alike(seen: Stream, length: int) -> tuple[int, int]:
     epochs = -(-seen.length // length)
     if epochs < 2:  # an epoch may be declared to be far longer than the stream
         return 0, 0
+    met, columns = np.unique(seen.indices, return_inverse=True)
     ends = np.searchsorted(seen.steps, length * np.arange(epochs + 1))
     members = []
     for epoch, here in enumerate(map(slice, ends[:-1], ends[1:])):
-        places = seen.steps[here] - epoch * length, seen.indices[here]
-        members.append(csr_array((np.ones(places[0].size, np.int64), places), shape=(length, seen.records)))
+        places = seen.steps[here] - epoch * length, columns[here]
+        members.append(csr_array((np.ones(places[0].size, np.int64), places), shape=(length, max(met.size, 1))))
     most = pairs = 0
     for earlier, later in [(e - 1, e) for e in range(1, epochs)] + [(0, e) for e in range(2, epochs)]:
         most = max(most, int((members[earlier] @ members[later].T).max()))

@@ -100,7 +100,7 @@ def read_stream(path: str | Path) -> Iterator[list[int]]:
     for number, line in enumerate(text.splitlines(), 1):
         try:
             yield json.loads(line) if line.startswith("[") else [int(part) for part in line.replace(",", " ").split()]
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ParameterError(
                 f"{name}: line {number}: {shorten(line)}; accepted: indices with spaces or commas, or a JSON list"
             ) from None
@@ -110,6 +110,6 @@ def _whole(text: str) -> list[list[int]] | None:
     """One JSON list of lists; None of any other text."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, list) and all(isinstance(batch, list) for batch in found) else None

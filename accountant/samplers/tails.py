@@ -66,8 +66,8 @@ def impossible(name: str, found: int) -> SamplerTest:
     return SamplerTest(name, found, 0.0, 0.0 if found else 1.0)
 
 
-def thirds(name: str, counts: NDArray[Any], trials: int, share: float) -> list[SamplerTest]:
-    """Independent binomial counts: how many lie below, between and above their thirds."""
+def thirds(name: str, counts: NDArray[Any], trials: int, share: float, zeros: int = 0) -> list[SamplerTest]:
+    """Independent binomial counts, and so many that are 0: how many lie below, between and above their thirds."""
     mean, spread = trials * share, 12 * math.sqrt(trials * share * (1 - share)) + 12
     values = np.arange(max(0, math.floor(mean - spread)), min(trials - 1, math.ceil(mean + spread)) + 1)
     if values.size == 0:
@@ -75,7 +75,7 @@ def thirds(name: str, counts: NDArray[Any], trials: int, share: float) -> list[S
     below = betainc(trials - values, values + 1, 1 - share)
     first, second = (int(values[int(np.argmin(np.abs(below - part)))]) for part in (1 / 3, 2 / 3))
     low, high = binomial_tails(first, trials, share)[0], binomial_tails(second + 1, trials, share)[1]
-    return _three_parts(name, counts, (first, second), (low, high))
+    return _three_parts(name, counts, (first, second), (low, high), zeros)
 
 
 def share_by_thirds(name: str, counts: NDArray[Any], below: NDArray[Any]) -> list[SamplerTest]:
@@ -85,14 +85,12 @@ def share_by_thirds(name: str, counts: NDArray[Any], below: NDArray[Any]) -> lis
 
 
 def _three_parts(
-    name: str, counts: NDArray[Any], ends: tuple[int, int], chances: tuple[float, float]
+    name: str, counts: NDArray[Any], ends: tuple[int, int], chances: tuple[float, float], zeros: int = 0
 ) -> list[SamplerTest]:
     """Counts up to the first end, up to the second, and above; the chances of the first and the last part."""
     (first, second), (low, high) = ends, chances
     shares = {"few": low, "usual": max(1 - low - high, 0.0), "many": high}
-    found = {"few": counts <= first, "usual": (counts > first) & (counts <= second), "many": counts > second}
-    return [
-        exact(f"{name}: {part}", int(found[part].sum()), counts.size, each)
-        for part, each in shares.items()
-        if 1e-12 < each < 1.0
-    ]
+    few, many = zeros + int((counts <= first).sum()), int((counts > second).sum())
+    size = counts.size + zeros
+    found = {"few": few, "usual": size - few - many, "many": many}
+    return [exact(f"{name}: {part}", found[part], size, each) for part, each in shares.items() if 1e-12 < each < 1.0]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.cli import main
-from accountant.samplers.check import KINDS, binomial_tails
+from accountant.samplers.check import KINDS, _largest, binomial_tails
+from accountant.samplers.counts import by_record, most_alike
+from accountant.samplers.stream import Stream
+from accountant.samplers.tails import thirds
 
 N = 600
 
@@ -143,6 +147,44 @@ def test_an_allocation_of_which_only_the_first_steps_are_drawn_anew_is_told():
 @pytest.mark.parametrize(("declared", "records"), [("allocation:1000000000000", 3), ("shuffled:1", 2**31)])
 def test_an_epoch_far_longer_than_the_stream_takes_no_memory(declared, records):
     assert ac.check_sampler([[0], [1], [2]], declared, records=records).steps == 3
+
+
+@pytest.mark.parametrize(
+    "declared", ["poisson:0.3", "fixed:2", "with-replacement:2", "shuffled:2", "allocation:2", "allocation:3:2"]
+)
+def test_records_that_are_not_met_take_no_memory(declared):
+    """One index of a hash made 16 GB of counts that are 0."""
+    stream = [[0, 2**31 - 1], [5, 7], [0, 5], [1, 2]]
+    ac.check_sampler(stream, declared)
+    tracemalloc.start()
+    found = ac.check_sampler(stream, declared)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.records == 2**31
+    assert most < 2**26
+
+
+@pytest.mark.parametrize("records", [3, 4, 9])
+def test_records_that_are_not_met_count_as_much_as_others(records):
+    seen = Stream([[0, 2], [2], [], [1, 2]], records)
+    counts = np.bincount(seen.indices, minlength=records)
+    met, unmet = by_record(seen)
+    assert sorted(np.append(met, np.zeros(unmet, int)).tolist()) == sorted(counts.tolist())
+    assert thirds("participations", met, 4, 0.4, unmet) == thirds("participations", counts, 4, 0.4)
+    assert _largest("one", met, 4, 0.4, unmet) == _largest("one", counts, 4, 0.4)
+
+
+def test_batches_without_a_record_have_none_in_common():
+    assert most_alike(Stream([[], [], []], 5), 1) == (0, 3)
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "0 1\n" + "[" * 10**5 + "]" * 10**5, "[" * 300 + "]" * 300])
+def test_lists_that_are_deep_are_one_line(text, tmp_path, capsys):
+    path = tmp_path / "deep.txt"
+    path.write_text(text)
+    assert main(["check-sampler", str(path), "--declared", "poisson:0.5"]) == 2
+    error = capsys.readouterr().err
+    assert (error.count("\n"), "; accepted: " in error) == (1, True)
 
 
 @pytest.mark.parametrize(("declared", "batch"), [("shuffled:1", 1), ("shuffled:600", N), ("shuffled:599", 599)])
