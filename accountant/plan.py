@@ -9,6 +9,7 @@ from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from accountant.errors import PlanError, real, shorten
 from accountant.events.composition import Composition
@@ -135,8 +136,9 @@ class Plan:
                 )
             releases.append(release)
         description = tables.get("description", "")
-        if not isinstance(description, str):
-            raise PlanError(f"{name}: description = {shorten(description)}; accepted: text")
+        if not isinstance(description, str) or not all(map(_shows, description)):
+            accepted = "text without control characters other than tabs and ends of lines"
+            raise PlanError(f"{name}: description = {shorten(description)}; accepted: {accepted}")
         return cls(name, description.strip(), delta, tuple(releases), tables, written)
 
     def with_value(self, targets: str, value: float) -> Plan:
@@ -303,6 +305,11 @@ def _place(plan: str, number: int, line: Mapping[str, Any]) -> str:
     """Where an error is, for its message."""
     given = line.get("name")
     return f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
+
+
+def _shows(mark: str) -> bool:
+    """Whether a character of a text is what readers see, and does not steer what shows it."""
+    return mark.isprintable() or mark in "\t\n" or category(mark) == "Zs"  # other spaces
 
 
 def _release(plan: str, number: int, line: Mapping[str, Any], event: Event, taken: set[str]) -> Release:

@@ -73,6 +73,12 @@ def test_delta_and_count_may_be_left_out(plan_file):
     assert plan.description == ""
 
 
+def test_a_description_has_spaces_and_lines_of_any_kind(plan_file):
+    text = "Two\u00a0steps:\n\tvotes, \U0001f512\u3000and screening"
+    plan = load_plan(plan_file(f'description = """{text}"""\n' + GAUSSIAN))
+    assert plan.description == text
+
+
 def test_delta_zero_asks_for_pure_dp(plan_file):
     plan = load_plan(plan_file(GAUSSIAN.replace("1e-5", "0")))
     assert plan.delta == 0.0
@@ -248,6 +254,13 @@ MISTAKES = {
     "mixed adjacency does not say where": (GAUSSIAN + COLLISION, ["release 2", "collision"]),
     "rate suggests name": (SCREENING.replace("sampling_rate", "rate"), ["did you mean 'sampling_rate'?"]),
     "description is a number": ("description = 3\n" + GAUSSIAN, ["description = 3"]),
+    "description that steers a terminal": ('description = "a\\u001b[31m"\n' + GAUSSIAN, ["description = 'a\\x1b[31m'"]),
+    "description with a null": (
+        'description = "a\\u0000"\n' + GAUSSIAN,
+        ["'a\\x00'", "accepted: text without control"],
+    ),
+    "description with a carriage return": ('description = "a\\rb"\n' + GAUSSIAN, ["'a\\rb'"]),
+    "description written backwards": ('description = "\u202eab"\n' + GAUSSIAN, ["'\\u202eab'"]),
     "name with a line break": (SCREENING.replace('"screening"', '"a\\nb"'), ["release 1", "name"]),
     "very long value": (GAUSSIAN.replace("20", '"' + "x" * 3000 + '"'), ["sigma", "accepted:"]),
     "delta too small for a float": (GAUSSIAN.replace("1e-5", "1e-400"), ["1e-400", "too small"]),
