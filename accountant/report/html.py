@@ -116,8 +116,9 @@ def fill_page(name: str, body: Mapping[str, str], frame: Mapping[str, str]) -> s
 
 
 def title_of(plan: Plan) -> str:
-    """The plan's name, without the folder of its file."""
-    return plan.name if plan.name in builtin_plans() else Path(plan.name).name.removesuffix(".toml")
+    """The plan's name, without the folder of its file; bytes that are no text are escaped."""
+    title = plan.name if plan.name in builtin_plans() else Path(plan.name).name.removesuffix(".toml")
+    return title.encode("utf-8", "backslashreplace").decode()
 
 
 def _facts(price: Guarantee, tight: Guarantee | str, risk: AttackFigures) -> str:

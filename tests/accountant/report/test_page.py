@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 from functools import cache
@@ -316,6 +317,21 @@ def test_wrong_outputs(complaint, tmp_path):
     )
     (tmp_path / "folder.html").mkdir()
     assert "accepted: a file in an existing directory" in complaint("dp-sgd", "-o", str(tmp_path / "folder.html"))
+
+
+def test_bytes_of_a_file_name_that_are_no_text_are_escaped(tmp_path):
+    """They were an error of the encoding, after all prices."""
+    source = tmp_path / os.fsdecode(b"caf\xe9.toml")
+    try:
+        source.write_text('delta = 0\n[[release]]\nevent = "pure-dp"\nepsilon = 1\n')
+    except OSError:
+        pytest.skip("names of files are text here")
+    for others in ([], ["dp-sgd", "--delta", "1e-5", "--tolerance", "0.1"]):
+        target = tmp_path / "report.html"
+        assert main(["report", str(source), *others, "-o", str(target)]) == 0
+        assert "<title>caf\\udce9" in target.read_text("utf-8")
+    for command in (["registry", str(source), "-o", str(tmp_path / "record.yaml")], ["epsilon", str(source), "--csv"]):
+        assert main(command) == 0
 
 
 def test_wrong_plans_and_options(complaint, tmp_path):
