@@ -228,7 +228,11 @@ def console(*, stderr: bool = False) -> Console:
     """The console for tables; at least 110 columns wide if it is not a terminal."""
     from rich.console import Console
 
-    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the process, as if a command had found something
+
+    found = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not found.is_terminal:
         found.width = max(found.width, 110)
     return found

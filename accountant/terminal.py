@@ -36,6 +36,7 @@ __all__ = [
     "run_command",
     "short",
     "show_work",
+    "space_evenly",
     "whole",
     "write_table",
 ]
@@ -51,9 +52,9 @@ class Parser(argparse.ArgumentParser):
 def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, interrupted: str = "") -> int:
     """Parse, and call the chosen command's `run`.
 
-    Returns its exit status; 2 after bad input, or where a file or standard output cannot be read or written, with one
-    line on standard error; 130 after an interruption, with the message of the KeyboardInterrupt, else `interrupted`,
-    and 143 where SIGTERM was one.
+    Returns its exit status, also where its reader leaves before the end (then `options.status`, of what was found); 2
+    after bad input, or where a file or standard output cannot be read or written, with one line on standard error; 130
+    after an interruption, with the message of the KeyboardInterrupt, else `interrupted`, and 143 where SIGTERM was one.
     """
     begin_command()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
@@ -61,9 +62,10 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
             import argcomplete
 
             argcomplete.autocomplete(parser)
+    options = argparse.Namespace(status=0)
     try:
         _check_output_stream()
-        options = parser.parse_args(arguments)
+        parser.parse_args(arguments, options)
         run: Callable[[argparse.Namespace], int] = options.run
         status = run(options)
         sys.stdout.flush()
@@ -75,8 +77,9 @@ def run_command(name: str, parser: Parser, arguments: Sequence[str] | None, *, i
         print(f"{name}: {' '.join(str(error).split())}; see 'accountant verify MODULE:NAME'", file=sys.stderr)
         return 2
     except BrokenPipeError:
+        _drop_output()
         sys.stderr.close()
-        return 0
+        return int(options.status)
     except OSError as error:
         place, reason = error.filename or "standard output", error.strerror or str(error)
         print(f"{name}: {place}: {reason}; accepted: a file that can be read or written", file=sys.stderr)
@@ -129,11 +132,21 @@ def number_range(option: str, text: str) -> list[float]:
         ends = float(low), float(high)
         if not np.isfinite(ends).all():
             raise ValueError
-        points: list[float] = np.linspace(*ends, int(count)).tolist()
+        points = space_evenly(*ends, int(count))
     except ValueError:
-        accepted = "A:B:N, such as 0:4:41, with finite A and B, and N in [1, 100000]"
+        accepted = "A:B:N, such as 0:4:41, with finite A and B, N in [1, 100000] and B - A finite"
         raise PlanError(f"{option} {text}: accepted: {accepted}") from None
     return points
+
+
+def space_evenly(low: float, high: float, count: int, *, by_factor: bool = False) -> list[float]:
+    """So many values between two finite ones; a ValueError where the ends are too far apart for that."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = (np.geomspace if by_factor else np.linspace)(low, high, count)
+    if not np.isfinite(points).all():
+        raise ValueError
+    found: list[float] = points.tolist()
+    return found
 
 
 def delta_of(plan: Plan, given: float | None) -> float:

@@ -59,5 +59,6 @@ def _run(options: argparse.Namespace) -> int:
     else:
         verdict = f"This is not {found.declared}: its price is not the price of this run."
     table = Table("Sampler", columns, rows, heading=f"{found.declared}: {size}", notes=(verdict,))
+    options.status = int(not found.consistent)
     write_table(table, options.form, found.as_dict())
-    return int(not found.consistent)
+    return int(options.status)

@@ -9,8 +9,6 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from accountant.cli.arguments import add_plan, add_route, read_plan, route
 from accountant.errors import PlanError, shorten
 from accountant.events.composition import Composition
@@ -18,7 +16,7 @@ from accountant.plan import Plan
 from accountant.plan_numbers import state_the_same
 from accountant.processes import heed_termination
 from accountant.sweep import BLOCK, Call, Task, block_at, check_task, count_rows, price_block
-from accountant.terminal import delta_of, number, show_work, whole
+from accountant.terminal import delta_of, number, show_work, space_evenly, whole
 
 __all__ = ["add_sweep"]
 
@@ -134,17 +132,18 @@ def _points(text: str, written: str, whole_number: bool) -> list[Any]:
             low, high, count, *rest = written.split(":")
             if rest not in ([], ["log"]) or not 1 <= int(count) <= MOST_VALUES:
                 raise ValueError
-            spaced = np.geomspace if rest else np.linspace
             ends = float(low), float(high)
             if not all(map(math.isfinite, ends)) or (rest and min(ends) <= 0):
                 raise ValueError
-            points: list[float] = spaced(*ends, int(count)).tolist()
+            points = space_evenly(*ends, int(count), by_factor=bool(rest))
         else:
             points = [float(part) for part in written.split(",")]
         if not all(math.isfinite(point) for point in points):
             raise ValueError
     except ValueError:
-        accepted = f"A:B:N, A:B:N:log (both ends above 0) or A,B,C, finite, N at least 1 and at most {MOST_VALUES}"
+        accepted = (
+            f"A:B:N, A:B:N:log (both ends above 0) or A,B,C, finite as B - A is, N at least 1 and at most {MOST_VALUES}"
+        )
         raise PlanError(f"--vary {text}: accepted: {accepted}") from None
     if whole_number:
         broken = [point for point in points if not point.is_integer()]

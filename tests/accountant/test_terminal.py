@@ -133,7 +133,7 @@ def test_a_closed_output_is_refused_before_the_work(monkeypatch, capsys):
     assert capsys.readouterr().err == line
 
 
-@pytest.mark.parametrize("text", ["0:inf:3", "nan:1:3", "0:1", "0:1:0", "a:b:3"])
+@pytest.mark.parametrize("text", ["0:inf:3", "nan:1:3", "0:1", "0:1:0", "a:b:3", "1e308:-1e308:3"])
 def test_ranges_have_finite_ends(text, recwarn):
     with pytest.raises(ac.PlanError, match=f"^--epsilons {text}: accepted: A:B:N, such as 0:4:41, with finite A and B"):
         number_range("--epsilons", text)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,3 +121,17 @@ def test_a_full_disk(tmp_path):
     assert "sweep.csv" in lines[1]
     assert "standard output: No space left on device" in lines[2]
     assert not list(Path(tmp_path).iterdir())
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+@pytest.mark.parametrize(("declared", "status"), [("fixed:2", 0), ("fixed:1", 1)])
+def test_a_reader_who_leaves_does_not_change_what_was_found(declared, status, form, tmp_path):
+    """Status 1 says that the sampler is another one, and 0 that it need not be."""
+    stream = tmp_path / "stream.txt"
+    stream.write_text("0 1\n2 3\n0 3\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "accountant", "check-sampler", str(stream), "--declared", declared, *form]
+    found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (found.returncode, found.stderr) == (status, b"")

@@ -137,6 +137,7 @@ def test_numbers_that_state_the_same_are_not_swept_together(tmp_path, capsys, ot
         (["--vary", "screening.sigma=1:2"], "accepted: A:B:N"),
         (["--vary", "screening.sigma=0:2:3:log"], "accepted: A:B:N"),
         (["--vary", "screening.sigma=1:inf:3"], "finite"),
+        (["--vary", "screening.sigma=1e308:-1e308:3"], "finite as B - A is"),
         (["--vary", "screening.sigma=1:2:0"], "N at least 1"),
         (["--vary", "screening.count=1:2:3"], "1.5 is not a whole number"),
         (["--vary", "screening.colour=1:2:3"], "has no number"),
@@ -147,12 +148,13 @@ def test_numbers_that_state_the_same_are_not_swept_together(tmp_path, capsys, ot
         (["--vary", "screening.sigma=1:2:100000", "--vary", "votes.sigma=1:2:100000"], "settings; accepted: up to"),
     ],
 )
-def test_bad_requests_are_one_line(plan, tmp_path, arguments, words, capsys):
+def test_bad_requests_are_one_line(plan, tmp_path, arguments, words, capsys, recwarn):
     assert main(["sweep", plan, *arguments, "--out", str(tmp_path / "sweep.csv")]) == 2
     message = capsys.readouterr().err
     assert words in message
     assert message.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+    assert not recwarn
 
 
 @pytest.mark.parametrize("name", ["sweep.xls", "missing/sweep.csv"])
