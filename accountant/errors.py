@@ -30,6 +30,9 @@ __all__ = [
 OTHER_ROUTES = "; accepted: method = 'renyi' or 'auto'"
 """What the end of a refusal of the tight route advises."""
 
+NOT_RENYI = "; accepted: method = 'tight' or 'auto'"
+"""What the end of a refusal of the Rényi route advises."""
+
 AS_KNOWN = "; method = 'auto' gives one about as near as what is certified"
 """What a refusal advises that knows more than the price that it names."""
 

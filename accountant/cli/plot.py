@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accountant.cli.arguments import TOLERANCE, add_plan, read_plan
-from accountant.errors import DataDependentError, PlanError, ProfileUnavailable, ToleranceUnreachable
+from accountant.errors import (
+    NOT_RENYI,
+    DataDependentError,
+    NoGuarantee,
+    PlanError,
+    ProfileUnavailable,
+    ToleranceUnreachable,
+)
 from accountant.events.composition import Composition
 from accountant.files import check_output
 from accountant.plan import Plan, Release
@@ -118,7 +125,7 @@ def _tolerance(options: argparse.Namespace) -> float:
 
 
 def _draw_by(given: Sequence[str] | None, default: Sequence[str], draw: Callable[[Sequence[str]], Axes]) -> Axes:
-    """Draw by the given methods; if there are none, by `default` and by the tight route if that can price the plan."""
+    """Draw by the given methods; if there are none, by `default` and by the tight route, where these price the plan."""
     if given is not None:
         return draw(given)
     try:
@@ -126,6 +133,10 @@ def _draw_by(given: Sequence[str] | None, default: Sequence[str], draw: Callable
     except (ProfileUnavailable, ToleranceUnreachable) as error:
         print(f"accountant: without the tight price: {error}", file=sys.stderr)
         return draw(default or ["improved"])
+    except NoGuarantee as error:
+        found = draw(["tight"])
+        print(f"accountant: without the Rényi bounds: {str(error).removesuffix(NOT_RENYI)}", file=sys.stderr)
+        return found
 
 
 def _draw_order(plan: Plan, options: argparse.Namespace) -> Axes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from accountant.attack import ask
 from accountant.delta_curve import curve
-from accountant.errors import real
+from accountant.errors import NoGuarantee, real
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee, format_up
@@ -38,6 +39,7 @@ from accountant.plots.style import (
     write_legend,
 )
 from accountant.plots.worst_pairs import worst_pairs
+from accountant.price import delta as compute_delta
 from accountant.price import epsilon
 from accountant.renyi.conversion import check_conversion
 from accountant.tight.trade_off import envelope, supporting_lines
@@ -84,29 +86,41 @@ def curve_against_order(
     conversion : {"improved", "classic", "optimal"}
         Conversion to epsilon for which the marked order is best.
     ax : Axes, optional
+
+    Raises
+    ------
+    NoGuarantee
+        All curves are infinite at all orders.
     """
     runs, rule = name_runs(run, "Rényi curve"), check_conversion(conversion)
     prices: dict[str, Guarantee] = {}
     if delta is not None:
         point = real("delta", delta, 0.0, 1.0, open_low=True, open_high=True)
-        prices = {name: epsilon(each, point, method="renyi", conversion=rule) for name, each in runs.items()}
+        for name, each in runs.items():
+            with suppress(NoGuarantee):  # its curve is infinite at every order
+                prices[name] = epsilon(each, point, method="renyi", conversion=rule)
     best = [price.order for price in prices.values() if price.order is not None and math.isfinite(price.order)]
     if orders is None:
         last = 20 * (max(best) - 1) if best else 1000.0
         orders = 1 + np.geomspace(min([0.05, *(b - 1 for b in best)]), last, 121)
     at = np.asarray(orders, dtype=float)
+    curves = {name: each.renyi(at) for name, each in runs.items()}
+    if all(np.isinf(values).all() for values in curves.values()):
+        raise NoGuarantee("every Rényi curve is infinite at all orders; accepted: a run that has a finite one")
     with canvas(ax) as axes:
         says = adjacency_of([each.adjacency for each in runs.values()])
         if delta is not None:
             says += f"; marked: the order that sets epsilon at delta = {format_up(delta)} ({METHODS[rule]})"
-        headline(axes, _best_order(runs, prices), says)
+        headline(axes, _best_order(runs, None if delta is None else prices), says)
         axes.set_xscale("log")
         axes.set_yscale("log")
         for name, each in runs.items():
-            values = each.renyi(at)
+            values = curves[name]
             look = style(count_lines(axes))
             label = mark_label(axes, name, each)
             price = prices.get(name)
+            if price is None and delta is not None:
+                label += ": no finite bound"
             if price is not None:
                 label += f": epsilon {format_up(price.epsilon)}"
                 if price.order is not None and math.isfinite(price.order):
@@ -123,13 +137,15 @@ def curve_against_order(
         return axes
 
 
-def _best_order(runs: Mapping[str, Composition], prices: Mapping[str, Guarantee]) -> str:
+def _best_order(runs: Mapping[str, Composition], prices: Mapping[str, Guarantee] | None) -> str:
     """The finding: the order that sets epsilon of the first run; without prices, its divergence at order 2."""
     name, run = next(iter(runs.items()))
-    price = prices.get(name)
     of = "" if len(runs) == 1 else f" of {name}"
-    if price is None:
+    if prices is None:
         return f"Rényi curve{of}: at most {format_up(float(run.renyi(2.0)))} nats at order 2"
+    price = prices.get(name)
+    if price is None:
+        return f"The Rényi curve{of} gives no finite epsilon"
     at = "its limit" if price.order is None or math.isinf(price.order) else f"order {price.order:.4g}"
     return f"The Rényi curve{of} gives epsilon {format_up(price.epsilon)} at {at}"
 
@@ -265,5 +281,13 @@ def _default_epsilons(run: Composition) -> FloatArray:
     # a single release has a closed form, so many points cost little
     points, unseen = (241, 1e-6) if run.releases == 1 else (41, 1e-3)
     pure = float(run.renyi(math.inf))
-    found = [*np.linspace(0.0, epsilon(run, unseen, method="renyi").epsilon, points).tolist(), pure]
+    found = [*np.linspace(0.0, _farthest(run, unseen), points).tolist(), pure]
     return np.unique([point for point in found if point < 1e300])
+
+
+def _farthest(run: Composition, unseen: float) -> float:
+    """Epsilon where no more than that is left of delta, beside the losses that are infinite."""
+    with suppress(NoGuarantee):
+        return epsilon(run, unseen, method="renyi").epsilon
+    infinite = compute_delta(run, 1e300).delta
+    return epsilon(run, infinite + unseen * (1 - infinite)).epsilon

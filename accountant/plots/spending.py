@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from accountant.errors import ParameterError, integer, real
+from accountant.errors import NoGuarantee, ParameterError, integer, real
 from accountant.events.composition import Composition
-from accountant.guarantee import format_up
+from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan
 from accountant.plots.findings import METHODS, Run
 from accountant.plots.runs import mark_label, name_runs
@@ -55,18 +55,17 @@ def shares(
     if delta is None or not parts:
         raise ParameterError(f"delta = {delta}, {len(parts)} releases; accepted: delta in [0, 1), at least one release")
     whole = sum((part for _, part in parts), Composition())
-    price = epsilon(whole, delta, method="renyi", conversion=check_conversion(conversion))
+    try:
+        price = epsilon(whole, delta, method="renyi", conversion=check_conversion(conversion))
+    except NoGuarantee:  # the curve is infinite
+        price = epsilon(whole, delta)
     found = sorted(zip(shares_of([part for _, part in parts], price), parts, strict=True), key=lambda each: -each[0])
     names = [name for _, (name, _) in found[:BARS]]
     widths = [share for share, _ in found[:BARS]]
     if len(found) > BARS:
         names.append(f"{len(found) - BARS} others")
         widths.append(math.fsum(share for share, _ in found[BARS:]))
-    order = "the pure-DP limit" if price.order is None or math.isinf(price.order) else f"order {price.order:.4g}"
-    says = (
-        f"{adjacency_of([whole.adjacency])}; at {order}, which sets epsilon = {format_up(price.epsilon)} at "
-        f"delta = {format_up(price.delta)} ({METHODS[price.conversion or 'improved']})"
-    )
+    says = f"{adjacency_of([whole.adjacency])}; {_which_order(price)}"
     with canvas(ax, (7.6, 1.5 + 0.46 * len(names))) as axes:
         headline(axes, _costliest(names[0], widths[0], len(parts)), says)
         places = np.arange(len(names))
@@ -82,6 +81,15 @@ def shares(
         axes.xaxis.set_major_formatter("{x:.0%}")
         axes.set_xlabel("share of the Rényi curve")
         return axes
+
+
+def _which_order(price: Guarantee) -> str:
+    """Where the shares are those of the curve, and the price."""
+    known = f"epsilon = {format_up(price.epsilon)} at delta = {format_up(price.delta)}"
+    if price.method == "tight":
+        return f"infinite Rényi curves share alike; {known} (tight)"
+    order = "the pure-DP limit" if price.order is None or math.isinf(price.order) else f"order {price.order:.4g}"
+    return f"at {order}, which sets {known} ({METHODS[price.conversion or 'improved']})"
 
 
 def _costliest(name: str, share: float, number: int) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accountant.errors import NoGuarantee, OutOfPatience, count_of
+from accountant.errors import NOT_RENYI, NoGuarantee, OutOfPatience, count_of
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.numerics.exact import CURVE_ROUNDING, SPARE
@@ -99,7 +99,7 @@ def renyi_epsilon(run: Composition, delta: float, conversion: Conversion) -> Gua
     if pure <= best and pure < math.inf:
         return _guarantee(run, pure, delta, conversion, math.inf)
     if best == math.inf:
-        raise NoGuarantee("the Rényi curve is infinite at every order; accepted: method = 'tight' or 'auto'")
+        raise NoGuarantee(f"the Rényi curve is infinite at every order{NOT_RENYI}")
     return _guarantee(run, best, delta, conversion, order)
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from accountant import plots
-from accountant.errors import NoGuarantee, ParameterError
+from accountant.errors import NOT_RENYI, NoGuarantee, ParameterError
 from accountant.guarantee import Guarantee, format_up
 from accountant.plan import Plan, Release
 from accountant.plots.findings import price_in_words
@@ -178,7 +178,7 @@ def draw_plot(draft: Draft, name: str) -> Plot:
         try:
             draft.draw(ax)
         except (NoGuarantee, ParameterError) as error:  # such as too many releases, or no epsilon for some points
-            return Plot("", f"Not drawn: {error}.", draft.kind)
+            return Plot("", f"Not drawn: {str(error).removesuffix(NOT_RENYI)}.", draft.kind)
         if draft.kind not in ("shares", "trade-off"):
             legend_below(ax)
         return Plot(_svg(ax, name), draft.caption, draft.kind)

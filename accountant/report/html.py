@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import math
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
 
-from accountant.errors import real
+from accountant.errors import NoGuarantee, real
+from accountant.events.composition import Composition
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, format_up
 from accountant.patience import PATIENCE
@@ -63,7 +65,7 @@ def report(
     price = epsilon(run, delta, method=route, conversion=own, tolerance=tolerance, patience=patience)
     price.as_dict()  # raises if the price depends on private data
     need_matplotlib()
-    rules = {each: epsilon(run, delta, method="renyi", conversion=each) for each in CONVERSIONS}
+    rules = {each: _bound(run, delta, each) for each in CONVERSIONS}
     tight = price if price.method == "tight" else try_tight(run, delta, tolerance, patience)
     risk = attack_figures(run, tolerance)
     parts = shares(plan, price)
@@ -85,6 +87,14 @@ def report(
         "lines": "1 release" if len(plan.releases) == 1 else f"{len(plan.releases)} releases",
     }
     return _fill_template(body, data)
+
+
+def _bound(run: Composition, delta: float, rule: Conversion) -> Guarantee:
+    """By the Rényi route; infinite where the curve is."""
+    try:
+        return epsilon(run, delta, method="renyi", conversion=rule)
+    except NoGuarantee:
+        return Guarantee(math.inf, delta, run.adjacency, "renyi", rule, None)
 
 
 def _fill_template(body: dict[str, str], data: str) -> str:
@@ -156,7 +166,9 @@ def _route_rows(rules: dict[Conversion, Guarantee], tight: Guarantee | str) -> s
     else:
         found = price_in_words(tight)
         about = f"certified interval for the plan as written, by {tight.source}"
-    rows = [(rule, *ROUTES[rule], format_up(rules[rule].epsilon)) for rule in CONVERSIONS]
+    bounds = {rule: price.epsilon for rule, price in rules.items()}
+    shown = {rule: format_up(bound) if bound < math.inf else "no finite bound" for rule, bound in bounds.items()}
+    rows = [(rule, *ROUTES[rule], shown[rule]) for rule in CONVERSIONS]
     rows.sort(key=lambda row: list(ROUTES).index(row[0]))
     return "\n".join(
         f'<tr><th scope="row">{html.escape(name)}<small>{html.escape(source)}</small></th>'

@@ -250,6 +250,14 @@ def test_moved_sliders_of_tables_never_price_below_the_library(plan):
         assert (numbers(answer) <= np.array(least) * 1.06 + 1e-12).all(), (values, answer, least)
 
 
+def test_infinite_curves_share_alike_and_have_no_bound():
+    parts = "const parts = (costs) => costs.map(read).map((cost) => ({ count: 1, curve: () => cost }))"
+    share = f"{parts}; const f = (costs) => Prices.shares(parts(costs), 3)"
+    assert node(share, [["inf", 1, "inf"], ["inf"], [1, 3]]) == [[0.5, 0, 0.5], [1], [0.25, 0.75]]
+    price = f"{parts}; const f = (costs) => Prices.RULES.map((rule) => Prices.price(parts(costs), 1e-5, rule).epsilon)"
+    assert node(price, [["inf", 1]]) == [["Infinity"] * 3]
+
+
 def test_a_value_between_the_stops_has_no_price():
     asked, _ = priced(MOVED[2])
     for control in asked["releases"][0]["controls"]:

@@ -146,11 +146,12 @@ const Prices = (() => {
     return { epsilon: best.value, b: best.b, edge: best.edge };
   }
 
-  /** Each part's share of the whole curve at order 1 + b; at order 2 if that is infinite. */
+  /** Each part's share of the whole curve at order 1 + b; at order 2 if that is infinite; else infinite parts share. */
   function shares(parts, b) {
     const costs = (at) => parts.map((part) => (part.count > 0 ? part.count * part.curve(at) : 0));
     let found = costs(b);
     if (!found.every(Number.isFinite)) found = costs(1);
+    if (!found.every(Number.isFinite)) found = found.map((cost) => (cost === Infinity ? 1 : 0));
     const total = found.reduce((sum, cost) => sum + cost, 0);
     return found.map((cost) => (total > 0 ? cost / total : 0));
   }
