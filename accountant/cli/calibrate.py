@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from accountant.errors import (
     count_of,
 )
 from accountant.guarantee import Guarantee, format_up
-from accountant.numerics.decimals import format_up_short
+from accountant.numerics.decimals import format_exact, format_up_short
 from accountant.patience import allow_work, check_patience, share_patience
 from accountant.plan import Plan
 from accountant.plan_lines import UNITS
@@ -140,19 +141,20 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
         raise _refuse_all(refused, len(rows) + len(refused), options.patience)
     if not useful:
         raise CalibrationError(
-            f"{plan.name}: no number that stands in the plan meets epsilon = {options.epsilon:g} alone; "
+            f"{plan.name}: no number that stands in the plan meets epsilon = {format_exact(options.epsilon)} alone; "
             "accepted: --vary A.KEY,B.KEY for several, or another target"
         )
     notes = [
         f"Now the plan costs epsilon = {format_up(now.epsilon)}{_say_how(now, options)}; "
         "each line changes only what it names.",
-        f"For one of them: accountant calibrate {plan.name} --vary {useful[0][0]} --epsilon {options.epsilon:g}",
+        f"For one of them: {_command(options, useful[0][0])}",
     ]
     if refused:
         notes.append(f"Left out: {_refuse_all(refused, len(rows) + len(refused), options.patience)}")
     notes += cautions(plan.composition)
+    target = f"epsilon = {format_exact(options.epsilon)} at delta = {format_exact(delta)}"
     table = Table(
-        title=f"{plan.name}: values that cost at most epsilon = {options.epsilon:g} at delta = {delta:g}",
+        title=f"{plan.name}: values that cost at most {target}",
         columns=[Column("--vary"), Column("now", "value"), Column("would be", "value"), Column("epsilon", "up")],
         rows=[[row[0], _write(row[1]), *row[2:]] for row in useful],
         notes=notes,
@@ -162,6 +164,18 @@ def _propose(plan: Plan, options: argparse.Namespace, delta: float) -> int:
     record = {"plan": plan.name, "target": options.epsilon, "delta": delta, "proposals": proposals}
     write_table(table, options.form, record | {"left_out": list(refused)})
     return 0
+
+
+def _command(options: argparse.Namespace, vary: str) -> str:
+    """The command that searches one number for the same target, as a shell reads it."""
+    words = ["accountant", "calibrate", options.plan, "--vary", vary, "--epsilon", format_exact(options.epsilon)]
+    if options.delta is not None:
+        words += ["--delta", format_exact(options.delta)]
+    words += [word for change in options.changes for word in ("--set", change)]
+    for name in ("method", "conversion"):
+        if (chosen := getattr(options, name)) is not None:
+            words += [f"--{name}", chosen]
+    return shlex.join(words)
 
 
 def _say_how(now: Guarantee, options: argparse.Namespace) -> str:

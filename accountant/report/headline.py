@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,10 @@ def statement(plan: Plan, price: Guarantee) -> str:
     """The guarantee as a sentence to quote."""
     if not plan.composition.releases:
         return "Nothing is released: whoever sees the results learns nothing about the private data."
-    factor = format_up(math.exp(price.epsilon), 4) if price.epsilon < 700 else f"e^{format_up(price.epsilon)}"
+    factor = f"e^{format_up(price.epsilon)}"
+    if price.epsilon < 700:
+        above = math.inf if price.epsilon > 0.0 else 1.0
+        factor = format_up(math.nextafter(math.exp(price.epsilon), above), 4)
     if plan.composition.adjacency is Adjacency.REPLACE:
         change = "if any one record had another content"
     else:
@@ -54,6 +58,7 @@ def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
         ((_, rates), guess), how = ask(run, _answer, "worst", "auto", attack_tolerance(run, tolerance))
     except AccountantError as error:
         return AttackFigures([("an attacker", f"no figures: {error}")], False)
+    right = math.nextafter((1 + guess.upper) / 2, 1.0) if guess.upper > 0.0 else 0.5
     found = ", ".join(
         f"{ceil_percent(rate)} at {100 * alarms:g} % false alarms"
         for alarms, rate in zip(FALSE_ALARMS, rates.tolist(), strict=True)
@@ -64,7 +69,7 @@ def attack_figures(run: Composition, tolerance: float) -> AttackFigures:
             (f"an attacker detects {what}, at most", found),
             (
                 "a guess between two equally likely cases is right, at most",
-                f"{ceil_percent((1 + guess.upper) / 2)} of the time",
+                f"{ceil_percent(right)} of the time",
             ),
         ],
         how.method == "tight",
@@ -83,9 +88,14 @@ def _answer(attack: Attack) -> tuple[tuple[FloatArray, FloatArray], Interval]:
 
 def ceil_percent(share: float) -> str:
     """A percentage to one decimal, rounded up: it stays an upper bound."""
-    return f"{min(math.ceil(1000 * share - 1e-9) / 10, 100.0):g} %"
+    return f"{min(math.ceil(1000 * _as_written(share)) / 10, 100.0):g} %"
 
 
 def floor_percent(share: float) -> str:
     """A percentage to one decimal, rounded down."""
-    return f"{math.floor(1000 * share) / 10:g} %"
+    return f"{math.floor(1000 * _as_written(share)) / 10:g} %"
+
+
+def _as_written(share: float) -> Decimal:
+    """The shortest decimal that is this float: a share of 0.1 is a tenth."""
+    return Decimal(repr(float(share)))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -102,6 +103,24 @@ def test_present_values_of_all_numbers_are_told(tmp_path, capsys):
     assert now["a.sigma"] == 2
     assert main(["calibrate", str(path), "--epsilon", "1"]) == 0
     assert "2, 30" in capsys.readouterr().out
+
+
+def test_the_command_that_is_suggested_asks_for_the_same(tmp_path, capsys):
+    """Its target was rounded, and its names were not quoted; another delta was left out."""
+    path = tmp_path / "my plan's.toml"
+    path.write_text('delta = 1e-5\n[[release]]\nname = "a; b"\nevent = "gaussian"\nsigma = 2\ncount = 3\n')
+    asked = ["--epsilon", "0.98765432198", "--delta", "1.23456789e-7", "--set", "a; b.sigma=3", "--method", "renyi"]
+    assert main(["calibrate", str(path), *asked]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "cost at most epsilon = 0.98765432198 at delta = 1.23456789e-07" in shown
+    suggested = re.search(r"For one of them: accountant (calibrate .*? --method renyi)", shown)[1]
+    words = shlex.split(suggested.replace("/ ", "/"))
+    assert words[1].endswith("my plan's.toml")
+    assert words[2:4] == ["--vary", "a; b.sigma"]
+    assert main([words[0], str(path), *words[2:], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    price = ac.epsilon(3 * ac.Gaussian(found["value"]), 1.23456789e-7, method="renyi").epsilon
+    assert 0.98765 < price <= 0.98765432198
 
 
 def test_what_a_plan_does_not_state_is_refused(calibrate, capsys):
