@@ -18,7 +18,7 @@ from accountant.events.event import Event
 from accountant.numerics.exact import sum_up
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["Composition"]
+__all__ = ["MAX_COUNT", "Composition"]
 
 MAX_COUNT = int(1e30)
 CHUNK = 4096

@@ -17,7 +17,7 @@ from accountant.numerics.kernel import FloatArray
 if TYPE_CHECKING:
     from accountant.guarantee import Guarantee
 
-__all__ = ["PricedAlone", "PricedAsAnother"]
+__all__ = ["PricedAlone", "PricedAsAnother", "PricedAsSeveral"]
 
 
 class PricedAlone(Event):
@@ -26,6 +26,14 @@ class PricedAlone(Event):
     @abstractmethod
     def _alone(self, delta: float) -> Guarantee | None:
         """A guarantee of one release at delta in [0, 1); None where there is none."""
+
+
+class PricedAsSeveral(Event):
+    """Events of which some are, to the last bit of what they tell, several releases of another event."""
+
+    @abstractmethod
+    def _several(self) -> tuple[Event, int]:
+        """The other event and how often it is released; of others the event itself, once."""
 
 
 class PricedAsAnother(Event):

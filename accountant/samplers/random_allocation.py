@@ -16,6 +16,7 @@ from accountant.events.from_below import FromBelow, costs_less
 from accountant.events.gaussian import Gaussian
 from accountant.events.laplace import Laplace
 from accountant.events.parameters import Range
+from accountant.events.priced import PricedAsSeveral
 from accountant.events.randomized_response import PureDP
 from accountant.events.registry import register
 from accountant.numerics.kernel import FloatArray
@@ -30,15 +31,15 @@ __all__ = ["RandomAllocation"]
 
 @register("random-allocation")
 @dataclass(frozen=True)
-class RandomAllocation(Event):
+class RandomAllocation(PricedAsSeveral):
     """Every record takes part in `selected` of `steps` steps, drawn uniformly and kept secret (balls into bins).
 
     One step is `event`, with the record in it or without it. The pair of one of t steps has the likelihood ratio
     ``(X_1 + ... + X_t) / t``, X_i independent ratios of one step (Feldman & Shenfeld 2025; proof for adaptive steps:
     notebooks/mathematics.md, Random allocation). It is bracketed in convex order, so that prices on the tight route are
     certified from both sides. For k > 1, from above: blocks of steps, as equal as can be, with one or two steps each;
-    from below: what the sum of the steps' losses tells. A release is a whole epoch: ``10 * RandomAllocation(...)`` are
-    ten, with fresh draws.
+    from below: what the sum of the steps' losses tells. With k = t the steps are priced themselves, as ``t * event``.
+    A release is a whole epoch: ``10 * RandomAllocation(...)`` are ten, with fresh draws.
 
     The Rényi curve is an upper bound: moments of the distribution above, with proven bounds on what its grid leaves
     out. The profile is that of the dominating pair on a grid, a few thousandths above the exact one.
@@ -86,7 +87,10 @@ class RandomAllocation(Event):
 
     @property
     def between_bounds(self) -> bool:  # type: ignore[override]  # of each event
-        return self.steps > 1
+        return self.steps > self.selected
+
+    def _several(self) -> tuple[Event, int]:
+        return (self.event, self.steps) if self.selected == self.steps else (self, 1)
 
     @property
     def _tells_nothing(self) -> bool:

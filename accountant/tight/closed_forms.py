@@ -9,9 +9,10 @@ import numpy as np
 
 from accountant.errors import ProfileUnavailable
 from accountant.events.answers import ClosedForm
-from accountant.events.composition import Composition
+from accountant.events.composition import MAX_COUNT, Composition
 from accountant.events.event import Event
 from accountant.events.from_below import costs_less
+from accountant.events.priced import PricedAsSeveral
 from accountant.numerics.exact import FEW
 from accountant.numerics.roots import Interval, bisect_by_arrays
 from accountant.patience import spend
@@ -91,7 +92,11 @@ def has_profile(event: Event) -> bool:
 
 
 def by_coordinate(run: Composition) -> Composition:
-    """The same run; releases of many coordinates that have no profile of their own are as many of fewer coordinates."""
+    """The same run; releases of many coordinates that have no profile of their own are as many of fewer coordinates.
+
+    Before that a release that is several of another event is replaced by these.
+    """
+    run = _taken_apart(run)
     if all(_plain(event)._coordinates == 1 for event in run.entries):
         return run
     entries: list[tuple[Event, int]] = []
@@ -104,6 +109,16 @@ def by_coordinate(run: Composition) -> Composition:
             continue
         entries.append((plain._with_coordinates(block), total // block))
         entries += [(plain._with_coordinates(total % block), 1)] if total % block else []
+    return Composition(entries)
+
+
+def _taken_apart(run: Composition) -> Composition:
+    if not any(isinstance(event, PricedAsSeveral) for event in run.entries):
+        return run
+    entries: list[tuple[Event, int]] = []
+    for event, count in run:
+        one, times = event._several() if isinstance(event, PricedAsSeveral) else (event, 1)
+        entries.append((one, count * times) if count * times <= MAX_COUNT else (event, count))
     return Composition(entries)
 
 
