@@ -168,7 +168,7 @@ def test_a_training_whose_results_were_not_written_is_not_drawn_again(run, tmp_p
         raise KeyboardInterrupt
 
     trained, train = [], LinearNoisySGD._train
-    monkeypatch.setattr(LinearNoisySGD, "_train", lambda self, *given: (train(self, *given), trained.append(self)))
+    monkeypatch.setattr(LinearNoisySGD, "_train", lambda self, *given: (trained.append(self), train(self, *given))[1])
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", killed)
         status, _, err = run(*NOISY_SGD, "--out", "a.npz")
