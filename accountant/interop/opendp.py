@@ -146,9 +146,9 @@ def _check_proportion(source: Any) -> None:
     """Refuse a map by which one record costs next to nothing beside two: it may be that none can come or go alone."""
     try:
         costs = source.map(1), source.map(2)
+        (one, delta), (two, deltas) = map(_sizes, costs)
     except (dp.OpenDPException, TypeError, ValueError, OverflowError):
-        return  # a map without a value at one of them says nothing about the other
-    (one, delta), (two, deltas) = map(_sizes, costs)
+        return  # a map without a number at one of them says nothing about the other
     if two > FAR * one or (deltas > delta == 0.0):
         raise ParameterError(
             f"adjacency = None for inputs in {source.input_domain}, of which the map says {shorten(costs[0])} at "

@@ -253,6 +253,14 @@ def test_a_map_that_charges_only_for_two_asks_for_the_adjacency(measure, price, 
     assert to_event(source, adjacency="replace", delta=1e-6).adjacency is ac.Adjacency.REPLACE
 
 
+def test_another_measure_is_refused_by_its_name():
+    measure = dp.user_divergence("another")
+    for price in (lambda distance: float(distance // 2), lambda distance: "much"):
+        source = dp.m.make_user_measurement(dp.vector_domain(RECORDS), dp.symmetric_distance(), measure, len, price)
+        with pytest.raises(ac.ParameterError, match=r"^(adjacency = None|output measure another) .*; accepted: "):
+            to_event(source)
+
+
 def test_sensitivities_have_the_adjacency_of_the_caller():
     laplace = dp.m.make_laplace(*NUMBERS, scale=2.0)
     for name in ("add-remove", "replace"):
