@@ -141,8 +141,7 @@ def _run_predict(options: argparse.Namespace) -> int:
         summary = _summarise(options, data, found, identity, earlier)
         count = len(found.labels)
         columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
-        results.refuse_lost(journal)
-        write_results(results.path, columns, summary)
+        write_results(results.held_path(journal), columns, summary)
         if store is not None:
             with suppress(StoreError):  # the results are there, whatever the store says of them
                 store.begin(f"{WRITTEN}{run}", {}, 0)

@@ -174,8 +174,8 @@ class ResultsFile:
                 if files.written:
                     self._remove_journals(len(self.earlier) + 1)
 
-    def refuse_lost(self, journal: Journal) -> None:
-        """Refuse to write results where another process may have written: this one no longer holds the place.
+    def held_path(self, journal: Journal) -> Path:
+        """The path of the results, if this process still holds it, so that no other one has written there.
 
         Raises
         ------
@@ -184,8 +184,10 @@ class ResultsFile:
         JournalError
             The journal was removed or replaced.
         """
+        assert self.path is not None
         journal.held()
         self._refuse_newer()
+        return self.path
 
     def _refuse_newer(self) -> None:
         """Refuse results that another process has finished since; while this one holds the journal, none can."""
@@ -226,10 +228,8 @@ class RunFiles:
         self._results, self._answers = results, answers
 
     def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-        """Write the results while no other process can open the journal; errors as for `ResultsFile.refuse_lost`."""
-        assert self._results.path is not None
-        self._results.refuse_lost(self.journal)
-        write_results(self._results.path, columns, summary)
+        """Write the results while no other process can open the journal; errors as for `ResultsFile.held_path`."""
+        write_results(self._results.held_path(self.journal), columns, summary)
         self.written = True
 
     def announce(self, done: int = 0) -> None:
