@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import json
 import os
+import secrets
 import stat
-import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +22,9 @@ except ImportError:  # not where it is no POSIX system; a file that is open cann
 __all__ = ["check_output", "open_whole", "write_json", "write_text"]
 
 Refuse = Callable[[str], Exception]
+
+MODE = ".partial-mode"
+"""Ending of an empty file that shows which mode new files get."""
 
 LOCKS = fcntl is not None
 """Whether files can be locked."""
@@ -141,25 +144,24 @@ def _follow_link(path: Path) -> Path:
 
 def _partial_path(target: Path) -> Path:
     """Where content waits until it is whole."""
-    # threads that write the same target must not replace it by each other's unfinished content
-    thread = "" if threading.current_thread() is threading.main_thread() else f".{threading.get_ident()}"
-    return target.with_name(f".{target.name}.{os.getpid()}{thread}.partial")
+    # a name that nobody else makes, also of the threads of this process: who removes what was left removes that alone
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def _usual_mode(partial: Path) -> int:
     """That of a new file there, found out with an empty one: the umask can only be read by setting it."""
-    partial.unlink(missing_ok=True)  # of a killed process that had this number
-    opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    empty = partial.with_suffix(MODE)
+    opened = os.open(empty, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         return stat.S_IMODE(os.fstat(opened).st_mode)
     finally:
         os.close(opened)
+        empty.unlink(missing_ok=True)
 
 
 def _create(partial: Path) -> int:
     """A new file for its owner alone, open for writing, and locked: others see that its process lives."""
     while True:
-        partial.unlink(missing_ok=True)  # nobody must read through an earlier opening of it
         opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         if not LOCKS:
             return opened
@@ -186,6 +188,9 @@ def _keep_lock(opened: int) -> Iterator[None]:
 
 def _remove_left(target: Path) -> None:
     """Remove what killed processes left: it was never released under the target's name."""
+    for each in target.parent.glob(f".{glob.escape(target.name)}.*{MODE}"):
+        with suppress(OSError):
+            os.remove(each)  # a living process needs it no longer, once it is open
     for each in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
         with suppress(OSError):  # its process lives, or it is gone
             if not LOCKS:
@@ -194,7 +199,8 @@ def _remove_left(target: Path) -> None:
             opened = os.open(each, os.O_RDWR)
             try:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.remove(each)
+                if os.path.samestat(os.fstat(opened), os.stat(each)):
+                    os.remove(each)
             finally:
                 os.close(opened)
 

@@ -25,13 +25,7 @@ from mechanisms.neighbours.kernels import products
 from mechanisms.noise.sampling import poisson_sample
 from mechanisms.noise.source import Randomness, as_randomness, check_noise, noise_of
 from mechanisms.phases import phase
-from mechanisms.validation import (
-    check_count,
-    check_fitted,
-    check_positive,
-    check_rate,
-    name_as,
-)
+from mechanisms.validation import check_count, check_fitted, check_positive, check_rate, name_as
 
 __all__ = ["LinearNoisySGD", "TwoLayerNoisySGD"]
 
@@ -215,28 +209,34 @@ class LinearNoisySGD(Parameters, Exclusive):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
         start = self._start(records, classes)
         part = plan.open(journal, (records, labels), start, source)
+        self.__dict__.pop("weights_", None)  # those of an earlier training, should this one be interrupted
         part.charge(0, "training")
         self._promised, self._begun = self._promised + plan.composition, begun + 1
-        self._vocabulary, self._shape, self.weights_ = names, (records.shape[1], classes), start
         if 0 in part.answers:
             kept, state = part.answers[0]
-            self.weights_, self.spent_ = np.array(kept, float), self.spent_ + plan.composition
+            weights, self.spent_ = np.array(kept, float), self.spent_ + plan.composition
             source.restore(state)
         else:
-            self._train(records, labels, plan, source)
-            part.answer(0, self.weights_, source.state())
+            weights = self._train((records, labels), start, classes, plan, source)
+            part.answer(0, weights, source.state())
+        self._vocabulary, self._shape, self.weights_ = names, (records.shape[1], classes), weights
         return self
 
-    def _train(self, records: Singles, labels: Integers, plan: TrainingPlan, source: Randomness) -> None:
-        """All steps, each recorded beforehand."""
+    def _train(
+        self, private: tuple[Singles, Integers], weights: Floats, classes: int, plan: TrainingPlan, source: Randomness
+    ) -> Floats:
+        """The weights after all steps, each recorded beforehand; nobody has them until the journal holds them."""
+        records, labels = private
         with phase("training by noisy gradients", plan.steps) as tick:
             for step in range(plan.steps):
                 batch = poisson_sample(len(records), plan.event.sampling_rate, source)
-                gradient = self._gradient(records[batch], labels[batch], plan.clip)
+                layers = self._split(weights, records.shape[1], classes)
+                gradient = self._gradient(records[batch], labels[batch], layers, plan.clip)
                 self.spent_ = self.spent_ + plan.event
                 noise = noise_of(plan.event, source, gradient.size, GRADIENT_GRAIN).reshape(gradient.shape)
-                self.weights_ = self.weights_ - plan.learning_rate * (gradient + noise)
+                weights = weights - plan.learning_rate * (gradient + noise)
                 tick(step + 1)
+        return weights
 
     def predict(self, queries: object) -> Any:
         """Labels of public queries, at no further cost; by name if the classes have names.
@@ -255,9 +255,13 @@ class LinearNoisySGD(Parameters, Exclusive):
         """The weights that a training begins with; of the records only their width counts."""
         return np.zeros((records.shape[1] + 1, classes))
 
-    def _gradient(self, records: Singles, labels: Integers, clip: float) -> Floats:
+    def _split(self, weights: Floats, width: int, classes: int) -> tuple[Floats, ...]:
+        """The matrix of each layer, for so many features and classes."""
+        return (weights,)
+
+    def _gradient(self, records: Singles, labels: Integers, layers: tuple[Floats, ...], clip: float) -> Floats:
         """Sum of the clipped gradients of a batch, in units of `clip`."""
-        return _clipped_gradient(records, labels, self.weights_, clip)
+        return _clipped_gradient(records, labels, layers[0], clip)
 
     def _score(self, points: Singles) -> Floats:
         """Scores of the classes, (n, c)."""
@@ -321,17 +325,19 @@ class TwoLayerNoisySGD(LinearNoisySGD):
         )
         return np.concatenate([layer.ravel() for layer in layers])
 
-    def _gradient(self, records: Singles, labels: Integers, clip: float) -> Floats:
-        return _clipped_gradient_of_two(records, labels, self._layers(), clip)
+    def _gradient(self, records: Singles, labels: Integers, layers: tuple[Floats, ...], clip: float) -> Floats:
+        return _clipped_gradient_of_two(records, labels, layers, clip)
 
     def _score(self, points: Singles) -> Floats:
         first, second = self._layers()
         return _scores(_activate(points, first), second)
 
-    def _layers(self) -> tuple[Floats, Floats]:
-        width, classes = self._shape
-        hidden = (len(self.weights_) - classes) // (width + 1 + classes)
-        first, second = np.split(self.weights_, [(width + 1) * hidden])
+    def _layers(self) -> tuple[Floats, ...]:
+        return self._split(self.weights_, *self._shape)
+
+    def _split(self, weights: Floats, width: int, classes: int) -> tuple[Floats, ...]:
+        hidden = (len(weights) - classes) // (width + 1 + classes)
+        first, second = np.split(weights, [(width + 1) * hidden])
         return first.reshape(width + 1, hidden), second.reshape(hidden + 1, classes)
 
 
@@ -362,7 +368,7 @@ def _clipped_gradient(points: Singles, labels: Integers, weights: Floats, clip: 
     return gradient
 
 
-def _clipped_gradient_of_two(points: Singles, labels: Integers, layers: tuple[Floats, Floats], clip: float) -> Floats:
+def _clipped_gradient_of_two(points: Singles, labels: Integers, layers: tuple[Floats, ...], clip: float) -> Floats:
     """As `_clipped_gradient`, for two layers: a record's gradient is one outer product for each.
 
     The square of its norm is the sum of theirs. Units and what flows back to them are cut where their squares would

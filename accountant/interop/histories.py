@@ -136,32 +136,56 @@ def _states(state: Any) -> list[Mapping[Any, Any]]:
             continue
         seen.add(id(each))
         if isinstance(each, Mapping):
-            of_flower = "compositions" in each and (each is state or "schema_version" in each)
-            if of_flower or ("history" in each and "mechanism" in each):
-                found.append(each)
+            found += [each] * (_is_of_flower(each, each is state) + _is_of_opacus(each))
             left += [*each, *each.values()]
         elif not isinstance(each, _Inert):
             left += each
         if isinstance(each, _Inert | _Mapping):
             left += each.held
-            # an accountant that was pickled itself has its mechanism by its class
-            found += [part for part in each.held if isinstance(part, Mapping) and _has_steps(part)]
     return found
 
 
-def _has_steps(attributes: Mapping[Any, Any]) -> bool:
-    """Whether what an object holds looks like the history of an Opacus accountant, not like a log of losses."""
-    history = attributes.get("history")
-    if "mechanism" in attributes or not isinstance(history, list | tuple | _Inert):
-        return False  # with a mechanism it is found as a state
-    return any(_is_step(entry) for entry in (history.held if isinstance(history, _Inert) else history))
+def _is_of_flower(mapping: Mapping[Any, Any], whole: bool) -> bool:
+    """Whether a mapping, the whole state or a part of it, may hold the rounds of a Flower accountant."""
+    rounds = mapping.get("compositions", None)
+    if whole or "schema_version" in mapping or "config" in mapping:
+        return "compositions" in mapping
+    return isinstance(rounds, list | tuple) and any(isinstance(each, Mapping) and "event" in each for each in rounds)
 
 
-def _is_step(entry: object) -> bool:
+def _is_of_opacus(mapping: Mapping[Any, Any]) -> bool:
+    """Whether a mapping may hold the history of an Opacus accountant, and no log of losses.
+
+    An accountant that was pickled itself has its mechanism by its class, not beside the history.
+    """
+    history = mapping.get("history")
+    if "mechanism" in mapping:
+        return "history" in mapping
+    entries = history.held if isinstance(history, _Inert) else history
+    return isinstance(entries, list | tuple) and any(map(_may_be_step, entries))
+
+
+def _may_be_step(entry: object) -> bool:
+    """Whether an entry of a history has three parts, numbers of a step or what is not read in their place."""
+    if isinstance(entry, _Inert):
+        entry = _parts(entry)
+    if not isinstance(entry, tuple | list):
+        return False
     try:
-        return bool(read_history([entry]))
+        return bool(read_history([[1 if isinstance(part, _Inert) else part for part in entry]]))
     except ParameterError:
         return False
+
+
+def _parts(entry: _Inert) -> list[Any]:
+    """What an object was made of, such as a named tuple, or its attributes."""
+    parts: list[Any] = []
+    for each in entry.held:
+        # of an object with slots a pair is kept: its dictionary or None, and the slots
+        slotted = isinstance(each, tuple) and len(each) == 2 and isinstance(each[1], Mapping)
+        for part in each if slotted else [each]:
+            parts += part.values() if isinstance(part, Mapping) else [] if part is None else [part]
+    return parts
 
 
 def _read_json(path: Path) -> Any:

@@ -37,6 +37,9 @@ REPLACES = ("ChangeOneDistance", "ChangeOneIdDistance", "HammingDistance")
 COUNTS = ("SymmetricDistance", "SymmetricIdDistance", "InsertDeleteDistance")
 """Metrics that count records which are added or removed; one that is replaced is both."""
 
+FAR = 8.0
+"""Two records cost at most twice, in rho four times, as much as one, if each comes or goes alone; and room to round."""
+
 __all__ = ["to_event", "to_map", "to_privacy_profile"]
 
 
@@ -52,7 +55,8 @@ def to_event(
 
     Which inputs are neighbours the input metric says where it counts records. Those of change-one and Hamming distances
     are replaced. In symmetric and insert-delete distances they are added or removed at distance 1; under "replace", and
-    wherever the input domain has a fixed size, one is replaced at distance 2.
+    wherever the input domain has a fixed size, one is replaced at distance 2. Where only the map tells that the number
+    of records is fixed, by a cost of two that is out of proportion to that of one, the adjacency must be given.
 
     Parameters
     ----------
@@ -110,8 +114,9 @@ def _neighbours(source: Any, d_in: Any, adjacency: Adjacency | str | None) -> tu
         relation, least = Adjacency.REPLACE, 1
     elif any(name in metric for name in COUNTS):
         # of a fixed number no record comes or goes: a map may say that inputs at distance 1 cost nothing
-        fixed = getattr(source.input_domain, "size", None) is not None
-        replaced = fixed or asked is Adjacency.REPLACE
+        replaced = asked is Adjacency.REPLACE or _has_fixed_size(source.input_domain)
+        if asked is None and not replaced:
+            _check_proportion(source)
         relation, least = (Adjacency.REPLACE, 2) if replaced else (Adjacency.ADD_REMOVE, 1)
     else:
         return 1 if d_in is None else d_in, asked or Adjacency.ADD_REMOVE
@@ -120,9 +125,42 @@ def _neighbours(source: Any, d_in: Any, adjacency: Adjacency | str | None) -> tu
             f"adjacency = {asked} for inputs in {source.input_domain} with {metric}; accepted: {relation}, or None"
         )
     distance = least if d_in is None else d_in
-    if least > 1 or isinstance(distance, Real):  # of frames it may be a list of bounds
-        real(f"d_in in {metric} under {relation} adjacency", distance, least, math.inf)
+    counted = distance
+    if isinstance(distance, list):  # bounds of a frame: how many of all its records differ
+        counted = next((each.per_group for each in distance if getattr(each, "by", None) == []), distance)
+    if least > 1 or isinstance(counted, Real):
+        real(f"d_in in {metric} under {relation} adjacency", counted, least, math.inf)
     return distance, relation
+
+
+def _has_fixed_size(domain: Any) -> bool:
+    """Whether a domain says how many records its inputs have."""
+    if hasattr(domain, "get_margin"):  # a frame
+        return bool(domain.get_margin([]).invariant == "lengths")
+    described = getattr(domain, "descriptor", None)
+    holder = described if type(described).__name__ == "NPArray2Domain" else domain
+    return getattr(holder, "size", None) is not None
+
+
+def _check_proportion(source: Any) -> None:
+    """Refuse a map by which one record costs next to nothing beside two: it may be that none can come or go alone."""
+    try:
+        costs = source.map(1), source.map(2)
+        (one, delta), (two, deltas) = map(_sizes, costs)
+    except (dp.OpenDPException, TypeError, ValueError, OverflowError):
+        return  # a map without a number at one of them says nothing about the other
+    if two > FAR * one or (deltas > delta == 0.0):
+        raise ParameterError(
+            f"adjacency = None for inputs in {source.input_domain}, of which the map says {shorten(costs[0])} at "
+            f"distance 1 and {shorten(costs[1])} at 2, as where their number is fixed; accepted: replace, or "
+            "add-remove if it is not"
+        )
+
+
+def _sizes(cost: Any) -> tuple[float, float]:
+    """What `FAR` holds for, of a profile the distance in total variation; and the delta beside it."""
+    found, delta = cost if isinstance(cost, tuple) else (cost, 0.0)
+    return float(found.delta(0.0) if isinstance(found, dp.PrivacyProfile) else found), float(delta)
 
 
 def _ask(what: str, answer: Callable[[], Any]) -> Any:

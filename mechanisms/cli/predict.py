@@ -7,8 +7,9 @@ import hashlib
 import hmac
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, sh
 from mechanisms.presets import PRESETS, individual_knn_preset
 
 if TYPE_CHECKING:
+    from mechanisms.budgets.journal import Journal
     from mechanisms.budgets.store import Store
     from mechanisms.experiment.prediction import Prediction
 
@@ -100,6 +102,7 @@ def _parse_hashing(text: str) -> tuple[int, int]:
 
 
 def _run_predict(options: argparse.Namespace) -> int:
+    from mechanisms.budgets.store import StoreError
     from mechanisms.experiment.prediction import PredictionSetting, Serving, plan_prediction, predict, rehearse
 
     _check(options)
@@ -127,19 +130,21 @@ def _run_predict(options: argparse.Namespace) -> int:
             _show(options, data, found, _summarise(options, data, found, identity, earlier))
             return 0
     warn_of_seed(options)
-    with use_cluster(options), _hold(options, earlier) as out, _open(options) as store:
+    with use_cluster(options), _hold(options, earlier) as (results, journal), _open(options) as store:
         hold_digests(store, options, data.private, data.class_names)
         identity = _identify(store)
         ids = options.ids if options.ids == "digest" or on_cluster(options) else data.private.ids
-        run = store and _name_run(store, out, len(earlier), data.public.features[: options.queries])
-        serving = Serving(store, ids, run, announce=_announce)
+        asked = data.public.features[: options.queries]
+        run = store and _name_run(store, results, asked)
+        serving = Serving(store, ids, run, announce=partial(_announce, len(asked)))
         found = predict(setting, data.private, data.public, **public, serving=serving)
         summary = _summarise(options, data, found, identity, earlier)
         count = len(found.labels)
         columns = {"id": data.query_ids[:count], "label": data.name_labels(found.labels), "answered": found.labels >= 0}
-        write_results(out, columns, summary)
+        write_results(results.held_path(journal), columns, summary)
         if store is not None:
-            store.begin(f"{WRITTEN}{run}", {}, 0)
+            with suppress(StoreError):  # the results are there, whatever the store says of them
+                store.begin(f"{WRITTEN}{run}", {}, 0)
     _show(options, data, found, summary)
     if options.diagnostics:
         _print_budgets(found, options.json)
@@ -147,8 +152,8 @@ def _run_predict(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _hold(options: argparse.Namespace, earlier: list[dict[str, Any]]) -> Iterator[Path]:
-    """The file for the results, which no other process writes meanwhile.
+def _hold(options: argparse.Namespace, earlier: list[dict[str, Any]]) -> Iterator[tuple[ResultsFile, Journal]]:
+    """The file for the results, which no other process writes meanwhile, and its journal.
 
     Raises
     ------
@@ -158,13 +163,14 @@ def _hold(options: argparse.Namespace, earlier: list[dict[str, Any]]) -> Iterato
         Another process holds it.
     """
     path = follow_link(Path(options.out))
-    with ResultsFile(path, earlier, ac.Composition()).hold() as journal:
+    results = ResultsFile(path, earlier, ac.Composition())
+    with results.hold() as journal:
         if journal.held() != (0, 0):
             accepted = "that command again, or another file"
             raise OptionError(
                 f"--out {path}: {journal.path.name} is of an interrupted run of another command; accepted: {accepted}"
             )
-        yield path
+        yield results, journal
 
 
 def _open(options: argparse.Namespace) -> Any:
@@ -174,8 +180,10 @@ def _open(options: argparse.Namespace) -> Any:
     return open_store(options.store) if options.store else nullcontext()
 
 
-def _announce(kept: int) -> None:
-    print(f"mechanisms: going on with an interrupted run, {count_answers(kept)} kept", file=sys.stderr)
+def _announce(asked: int, kept: int) -> None:
+    # one with all answers may have been finished, by an earlier version or into a file that is gone
+    found = "an interrupted run" if kept < asked else "a run of the same queries"
+    print(f"mechanisms: going on with {found}, {count_answers(kept)} kept", file=sys.stderr)
 
 
 def _show(options: argparse.Namespace, data: CommandData, found: Prediction, summary: dict[str, Any]) -> None:
@@ -241,29 +249,45 @@ def _read_earlier(options: argparse.Namespace) -> list[dict[str, Any]]:
         raise OptionError(f"--out {options.out}: holds the results of another command; accepted: {accepted}") from None
 
 
-def _name_run(store: Store, out: Path, earlier: int, queries: Any) -> str:
+def _name_run(store: Store, results: ResultsFile, queries: Any) -> str:
     """The name under which a store keeps the answers.
 
     It is the same when an interrupted command is started again: the same file, queries and number of finished runs. One
-    whose results were not written, and whose directory is gone, was moved with it and goes on under its old name.
+    that has all answers, whose results were not written, and whose directory is gone, was moved with it and goes on
+    under its old name. Without all answers it may be a run of another machine, where that directory is.
 
     Raises
     ------
     OptionError
-        Several runs may have been moved here.
+        Several runs may have been moved here, or the one that may have been lacks answers.
     """
+    assert results.path is not None
     asked = hashlib.sha256(np.ascontiguousarray(queries).tobytes()).hexdigest()
-    place, about = out.resolve(), f" {asked[:16]} {earlier}"
+    place, about = results.path.resolve(), f" {asked[:16]} {len(results.earlier)}"
     known = set(store.runs(about))
     left = [Path(name.removesuffix(about)) for name in known if f"{WRITTEN}{name}" not in known]
-    moved = [each for each in left if each.is_absolute() and each.name == place.name and not each.parent.exists()]
+    moved = [each for each in left if each.is_absolute() and each.name == place.name and _is_gone(each.parent)]
     if f"{place}{about}" in known or not moved:
         return f"{place}{about}"
     if len(moved) > 1:
         places, accepted = " or ".join(sorted(map(str, moved))), "the file at one of them, or another name"
-        raise OptionError(f"--out {out}: its run began as {places}, which are gone; accepted: {accepted}")
+        raise OptionError(f"--out {results.path}: its run began as {places}, which are gone; accepted: {accepted}")
+    name = f"{moved[0]}{about}"
+    answered = np.count_nonzero(store.answers(name, 0, len(queries))[0] >= 0)
+    if answered < len(queries):
+        began = f"a run that began as {moved[0]}, which is not there, has {answered} of {len(queries)} answers"
+        accepted = "that path, which goes on with it, or another name, which begins a new run"
+        raise OptionError(f"--out {results.path}: {began}; accepted: {accepted}")
     print(f"mechanisms: the run that began as {moved[0]}, which is gone, goes on here", file=sys.stderr)
-    return f"{moved[0]}{about}"
+    return name
+
+
+def _is_gone(directory: Path) -> bool:
+    """Whether a directory is not there; one that this user cannot look at may be."""
+    try:
+        return not directory.exists()
+    except OSError:
+        return False
 
 
 def _identify(store: Any) -> str | None:

@@ -110,8 +110,10 @@ def _format_time(seconds: float) -> str:
 
 def _run_one(item: Item, request: Request, options: argparse.Namespace) -> int:
     from mechanisms.papers import reproduce, write_result
+    from mechanisms.papers.runner import choose_units
     from mechanisms.papers.writing import to_json, to_markdown, to_table
 
+    choose_units(item, request)  # what is refused leaves no directory
     out = _prepare(request)
     try:
         result = reproduce(item, request)

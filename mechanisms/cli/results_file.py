@@ -138,7 +138,7 @@ class ResultsFile:
         JournalError
             Another process holds the journal, or it cannot be used.
         """
-        from mechanisms.budgets.journal import Journal
+        from mechanisms.budgets.journal import Journal, JournalError
 
         assert self.path is not None  # a run without a results file is refused
         self._remove_journals(len(self.earlier))
@@ -150,8 +150,9 @@ class ResultsFile:
                 yield journal
                 kept = False
             finally:
-                if not kept and path.exists() and journal.held() == (0, 0):
-                    _remove_journal(path)  # while no other process can charge in it
+                with suppress(OSError, JournalError):  # what is left is removed by the next release
+                    if not kept and path.exists() and journal.held() == (0, 0):
+                        _remove_journal(path)  # while no other process can charge in it
 
     @contextmanager
     def open_journal(self) -> Iterator[RunFiles]:
@@ -162,7 +163,7 @@ class ResultsFile:
         with self.hold() as journal:
             charges, answers = journal.held()
             assert self.path is not None
-            files = RunFiles(self.path, journal, answers if charges else None)
+            files = RunFiles(self, journal, answers if charges else None)
             try:
                 yield files
             except KeyboardInterrupt:
@@ -172,6 +173,21 @@ class ResultsFile:
             finally:
                 if files.written:
                     self._remove_journals(len(self.earlier) + 1)
+
+    def held_path(self, journal: Journal) -> Path:
+        """The path of the results, if this process still holds it, so that no other one has written there.
+
+        Raises
+        ------
+        OptionError
+            Another process has finished a run into the same file.
+        JournalError
+            The journal was removed or replaced.
+        """
+        assert self.path is not None
+        journal.held()
+        self._refuse_newer()
+        return self.path
 
     def _refuse_newer(self) -> None:
         """Refuse results that another process has finished since; while this one holds the journal, none can."""
@@ -186,7 +202,8 @@ class ResultsFile:
     def _remove_journals(self, finished: int) -> None:
         """Remove the journals of releases whose results were written."""
         for number in range(finished):
-            _remove_journal(self.journal_path(number))
+            with suppress(OSError):  # what is left is removed by the next release
+                _remove_journal(self.journal_path(number))
 
 
 class RunFiles:
@@ -194,8 +211,7 @@ class RunFiles:
 
     Parameters
     ----------
-    path : Path
-        Of the results.
+    results : ResultsFile
     journal : Journal
     answers : int or None
         Answers that an interrupted run left in the journal; None if it had not charged anything.
@@ -207,13 +223,13 @@ class RunFiles:
         Whether the results are on disk.
     """
 
-    def __init__(self, path: Path, journal: Journal, answers: int | None) -> None:
+    def __init__(self, results: ResultsFile, journal: Journal, answers: int | None) -> None:
         self.journal, self.written = journal, False
-        self._path, self._answers = path, answers
+        self._results, self._answers = results, answers
 
     def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-        """Write the results while no other process can open the journal."""
-        write_results(self._path, columns, summary)
+        """Write the results while no other process can open the journal; errors as for `ResultsFile.held_path`."""
+        write_results(self._results.held_path(self.journal), columns, summary)
         self.written = True
 
     def announce(self, done: int = 0) -> None:
@@ -230,7 +246,7 @@ class RunFiles:
     def describe_interruption(self) -> str:
         """What an interrupted run has saved, and how to go on."""
         if self.written:
-            return f"the results are in {self._path}"
+            return f"the results are in {self._results.path}"
         charges, answers = self.journal.held()
         if not charges:
             return "nothing was released, and nothing is to be paid for"

@@ -18,7 +18,7 @@ from mechanisms.phases import phase
 from mechanisms.rounds import NothingAnswered
 from mechanisms.validation import check_count
 
-__all__ = ["Request", "Result", "RowResult", "refuse_secret_votes", "reproduce"]
+__all__ = ["Request", "Result", "RowResult", "choose_units", "refuse_secret_votes", "reproduce"]
 
 
 @dataclass(frozen=True)
@@ -118,21 +118,7 @@ def reproduce(item: Item, request: Request) -> Result:
     accountant.AccountantError
         Data cannot be used, or settings and data do not go together.
     """
-    if request.out is not None:
-        refuse_secret_votes(item, request)
-    if not item.rows:
-        raise ItemError(f"{item.paper} {item.name}: {item.status}; accepted: an item that the list shows as running")
-    rows = item.choose_rows(request.small)
-    if request.small and item.runs and item.small is None:
-        raise ItemError(
-            f"{item.paper} {item.name} --small: {item.missing or 'no small data'}; accepted: without --small"
-        )
-    if request.seeds is not None:
-        rows = [replace(row, seeds=min(row.seeds, check_count("seeds", request.seeds, 1))) for row in rows]
-    absent = [_find_absent(row, request.data) for row in rows]
-    units = [unit for number, row in enumerate(rows) for unit in _list_units(number, row) if _can_run(unit, absent)]
-    if not units:
-        raise ItemError(f"{item.paper} {item.name}: {next(filter(None, absent))}")
+    rows, absent, units = choose_units(item, request)
     found: dict[tuple[int, int | None], dict[str, Any]] = {}
     same: dict[str, dict[str, Any]] = {}
     with phase(f"{item.paper} {item.name}", len(units)) as tick:
@@ -149,6 +135,29 @@ def reproduce(item: Item, request: Request) -> Result:
         kept = tuple(each for each in measured if "refused" not in each)
         results.append(RowResult(row, found.get((number, None), {}), kept, refused))
     return Result(item, request, tuple(results))
+
+
+def choose_units(item: Item, request: Request) -> tuple[list[Row], list[str], list[_Unit]]:
+    """The rows of an item, why the run of each cannot be made (empty if it can), and what is to be computed.
+
+    Errors as for `reproduce`; nothing runs, and nothing is written.
+    """
+    if request.out is not None:
+        refuse_secret_votes(item, request)
+    if not item.rows:
+        raise ItemError(f"{item.paper} {item.name}: {item.status}; accepted: an item that the list shows as running")
+    rows = item.choose_rows(request.small)
+    if request.small and item.runs and item.small is None:
+        raise ItemError(
+            f"{item.paper} {item.name} --small: {item.missing or 'no small data'}; accepted: without --small"
+        )
+    if request.seeds is not None:
+        rows = [replace(row, seeds=min(row.seeds, check_count("seeds", request.seeds, 1))) for row in rows]
+    absent = [_find_absent(row, request.data) for row in rows]
+    units = [unit for number, row in enumerate(rows) for unit in _list_units(number, row) if _can_run(unit, absent)]
+    if not units:
+        raise ItemError(f"{item.paper} {item.name}: {next(filter(None, absent))}")
+    return rows, absent, units
 
 
 def refuse_secret_votes(item: Item, request: Request) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,45 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
         assert len(os.listdir(tmp_path)) == 2
         other.communicate(b"\n", 60)
     assert (os.listdir(tmp_path), path.read_text()) == (["out.txt"], "its")
+
+
+def test_a_file_made_under_the_name_of_one_that_was_left_is_not_removed(tmp_path, monkeypatch):
+    """Between the look at the name and the lock another process may have begun to write there: its file was removed."""
+    pytest.importorskip("fcntl")
+    left, lock = tmp_path / ".out.txt.123.partial", ac.files.fcntl.flock
+    left.write_text("half")
+
+    def late(opened, how):
+        if left.exists() and left.read_text() == "half":
+            left.unlink()
+            left.write_text("its")
+        lock(opened, how)
+
+    monkeypatch.setattr(ac.files.fcntl, "flock", late)
+    ac.files.check_output(tmp_path / "out.txt")
+    assert left.read_text() == "its"
+
+
+def test_no_file_that_others_may_remove_is_without_a_lock(tmp_path, monkeypatch):
+    """The file that shows the mode of new ones had the name of the content: who removed one removed the other."""
+    made, opens = [], os.open
+
+    def watch(name, flags, mode=0o777, **named):
+        if flags & os.O_CREAT:
+            made.append((Path(name).name, mode))
+        return opens(name, flags, mode, **named)
+
+    monkeypatch.setattr("os.open", watch)
+    for _ in range(2):
+        ac.files.write_text(tmp_path / "out.txt", "x")
+    assert sorted(mode for _, mode in made) == [0o600, 0o600, 0o666, 0o666]
+    assert len({name for name, _ in made}) == 4
+    assert all(name.endswith(".partial") is (mode == 0o600) for name, mode in made)
+    assert os.listdir(tmp_path) == ["out.txt"]
+    for name, _ in made:
+        (tmp_path / name).write_text("")  # as if killed
+    ac.files.check_output(tmp_path / "out.txt")
+    assert os.listdir(tmp_path) == ["out.txt"]
 
 
 def test_of_threads_that_write_the_same_file_each_writes_it_whole(tmp_path):

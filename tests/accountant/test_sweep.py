@@ -129,6 +129,8 @@ def test_bad_requests_are_refused(changes, words):
         (np.ma.masked_array([1.0, 2.0], [False, True]), "masked values; accepted"),
         ([1.0, np.ma.masked], "masked values; accepted"),
         ([2**53 + 1, 0.5], "n = 9007199254740993 becomes 9007199254740992.0 beside the others; accepted"),
+        ([np.int64(2**53 + 1), 0.5], r"n = 9007199254740993 becomes 9007199254740992.0 beside the others; accepted"),
+        ([np.uint64(2**63 + 1), np.int64(1)], r"n = 9223372036854775809 becomes 9.2\d*e\+18 beside the others"),
         ([2**63 + 1, -1], r"n = 9223372036854775809 becomes 9.2\d*e\+18 beside the others"),
         ([2**63 + 1, 2], "beside the others; accepted: values that an array can hold together"),
         ([1 + 2**60, 2j], "beside the others"),
@@ -154,6 +156,7 @@ def test_no_value_is_changed_before_it_is_priced(values, words):
         [np.float32(0.1), 1.5],
         np.ma.masked_array([1.0, 2.0], [False, False]),
         (1, 2),
+        [np.int64(2**53), np.float64(0.5)],
     ],
 )
 def test_values_reach_the_function_as_they_are(values):
@@ -166,6 +169,23 @@ def test_values_reach_the_function_as_they_are(values):
     found = ac.sweep(make, {"n": values}, n_jobs=1)["n"].tolist()
     for reached in (seen[-2:], found):
         assert all(a == b or (a != a and b != b) for a, b in zip(reached, list(values), strict=True))
+
+
+def test_missing_values_of_pandas_are_refused_in_a_line():
+    """They equal nothing, not even themselves: an error of two lines by its type."""
+    pandas = pytest.importorskip("pandas")
+    for values in (pandas.Series([3, None], dtype="Int64"), [0.5, pandas.NA], [3, pandas.NA], pandas.NA):
+        with pytest.raises(ac.ParameterError, match="missing values; accepted: values that are there") as caught:
+            ac.sweep(lambda n: pytest.fail(f"made of {n}"), {"n": values})
+        assert "\n" not in str(caught.value)
+    whole = pandas.Series([2**53 + 1, 2], dtype="Int64")
+    assert ac.sweep(lambda n: ac.Gaussian(9.0), {"n": whole}, n_jobs=1)["n"].tolist() == [2**53 + 1, 2]
+
+
+def test_numbers_of_pyarrow_are_numbers():
+    """Floats were refused, as their scalars equal none of Python."""
+    arrow = pytest.importorskip("pyarrow")
+    assert ac.sweep(ac.Gaussian, {"sigma": arrow.array([1.5, 2.5])}, n_jobs=1)["sigma"].tolist() == [1.5, 2.5]
 
 
 def gaussians(sigma, count):

@@ -9,7 +9,7 @@ import pytest
 import accountant as ac
 import mechanisms as mx
 from mechanisms import noisy_sgd
-from mechanisms.budgets.journal import JournalError
+from mechanisms.budgets.journal import JournalError, Part
 from mechanisms.clipped_sums import GRADIENT_GRAIN, row_lengths
 from mechanisms.labelling_plan import PlanExceeded
 from mechanisms.neighbours.kernels import products
@@ -65,6 +65,30 @@ def test_a_training_in_a_journal_is_given_again_and_charged_once(tmp_path, monke
         with pytest.raises(JournalError, match="accepted: the same run, or another file"):
             fit(**other)
     assert len(drawn) == 25
+
+
+@pytest.mark.parametrize("kind", [mx.LinearNoisySGD, mx.TwoLayerNoisySGD])
+@pytest.mark.parametrize("at", ["a step", "the answer"])
+def test_weights_that_the_journal_does_not_hold_cannot_be_used(tmp_path, monkeypatch, kind, at):
+    """Those of a training that was interrupted, or whose answer was not written, were used; then others were made."""
+    out = kind(steps=5, n_classes=3, rng=0).fit(X, Y)
+    assert out.predict(X).shape == (len(X),)
+
+    def fail(*given):
+        raise KeyboardInterrupt
+
+    if at == "a step":
+        monkeypatch.setattr(noisy_sgd, "noise_of", fail)
+    else:
+        monkeypatch.setattr(Part, "answer", fail)
+    with mx.Journal(tmp_path / "journal") as journal:
+        with pytest.raises(KeyboardInterrupt):
+            out.fit(X, Y, journal)
+        assert journal.held() == (1, 0)
+    assert not hasattr(out, "weights_")
+    with pytest.raises(ac.ParameterError, match="predict was called before fit"):
+        out.predict(X)
+    assert out.guarantee(1e-5) == ac.epsilon(2 * out.planned, 1e-5)  # what was charged stays
 
 
 def test_noise_hurts():

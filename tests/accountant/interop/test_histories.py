@@ -4,7 +4,7 @@ import pickle
 import struct
 import tracemalloc
 import zipfile
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
@@ -231,10 +231,29 @@ class Trainer:
 class Slotted:
     """An object whose attributes are no dictionary."""
 
-    __slots__ = ("state",)
+    __slots__ = ("history", "state")
 
-    def __init__(self, state):
-        self.state = state
+    def __init__(self, state=None, history=None):
+        self.state, self.history = state, history
+
+
+class Numbered:
+    """A number that pickles as one of NumPy does."""
+
+    def __reduce__(self):
+        return Named("numpy.core.multiarray scalar"), (Rebuilt("numpy dtype"), b"\0" * 8)
+
+
+Step = namedtuple("Step", "sigma rate steps")
+
+
+class SlottedStep:
+    """Three numbers in slots."""
+
+    __slots__ = ("rate", "sigma", "steps")
+
+    def __init__(self, sigma, rate, steps):
+        self.sigma, self.rate, self.steps = sigma, rate, steps
 
 
 def nested(state, levels):
@@ -275,6 +294,15 @@ HIDDEN = {
     "a deque of states": deque([DEARER]),
     "a key": {frozenset([Trainer(state=DEARER)]): 1},
     "a state of Flower": {"schema_version": 1, "compositions": []},
+    "a state of Flower without its version": {"config": {}, "compositions": []},
+    "rounds of Flower": {"compositions": [{"event": {"noise_multiplier": 0.5}, "count": 10_000}]},
+    "an accountant with a number of NumPy": Trainer(history=[(Numbered(), 0.5, 10_000)]),
+    "an accountant with numbers of NumPy alone": Trainer(history=[(Numbered(), Numbered(), Numbered())]),
+    "an accountant with named tuples": Trainer(history=[Step(0.5, 0.5, 10_000)]),
+    "an accountant with objects": Trainer(history=[Trainer(sigma=0.5, rate=0.5, steps=Numbered())]),
+    "an accountant with slots": Slotted(history=DEARER["history"]),
+    "steps with slots": Trainer(history=[SlottedStep(0.5, 0.5, 10_000)]),
+    "a history without its mechanism": {"history": DEARER["history"]},
 }
 
 
@@ -299,6 +327,8 @@ def test_one_state_under_two_keys_is_one_history(tmp_path):
 
 def test_logs_of_losses_are_no_histories(tmp_path):
     logs = {"a": Trainer(history=[{"loss": 0.3}]), "b": Trainer(history=deque([0.3, 0.2])), "c": {"history": [0.3]}}
+    logs |= {"d": {"history": [Numbered(), Rebuilt()]}, "e": Trainer(history=[Trainer(loss=0.3, accuracy=0.9)])}
+    logs |= {"f": {"compositions": ["a fugue"]}, "g": Slotted(history=[(0.3, 0.2)])}
     assert import_state(checkpoint(tmp_path / "checkpoint.pt", {**ENGINE, **logs})).run == RUN
 
 

@@ -1,3 +1,4 @@
+import functools
 import math
 
 import pytest
@@ -187,6 +188,77 @@ def test_no_record_comes_or_goes_where_their_number_is_fixed():
         to_event(source, 1)
     with pytest.raises(ac.ParameterError, match=r"adjacency = add-remove .* size=10\) .* accepted: replace"):
         to_event(source, 2, adjacency="add-remove")
+
+
+def test_arrays_with_a_fixed_number_of_rows_are_known():
+    """Their domain has no size of its own: a sum of 100 rows was said to cost nothing."""
+    dp.enable_features("idealized-numerics")
+    for size, price in ((100, ac.ZeroConcentratedDP(2.0, adjacency="replace")), (None, ac.ZeroConcentratedDP(0.5))):
+        inner = dp.numpy.array2_domain(num_columns=2, T=float, size=size, norm=1.0, p=2, origin=0, nan=False)
+        total = dp.t.make_user_transformation(
+            inner, dp.symmetric_distance(), VECTORS, dp.l2_distance(T=float), sum, sum_of_rows(size)
+        )
+        source = total >> dp.m.then_gaussian(scale=1.0)
+        assert to_event(source) == price
+        if size is not None:
+            with pytest.raises(ac.ParameterError, match=r"adjacency = add-remove .* accepted: replace"):
+                to_event(source, adjacency="add-remove")
+
+
+VECTORS = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+
+
+def sum_of_rows(size):
+    return lambda distance: float(distance if size is None else distance // 2 * 2)
+
+
+def test_frames_of_a_fixed_length_are_known():
+    """Their domain keeps it in a margin: a sum was said to cost the rounding alone, 1.1e-12."""
+    pl = pytest.importorskip("polars")
+    columns = dp.lazyframe_domain([dp.series_domain("a", dp.atom_domain(T=float, nan=False))])
+    for invariant, price in (("lengths", ac.PureDP(1.0, "replace")), (None, ac.PureDP(1.0))):
+        domain = dp.with_margin(columns, dp.polars.Margin(by=[], max_length=50, invariant=invariant))
+        query = pl.LazyFrame({"a": [1.0]}).select(pl.col("a").fill_null(0.0).dp.sum((0.0, 10.0), scale=10.0))
+        make = functools.partial(dp.m.make_private_lazyframe, output_measure=dp.max_divergence(), lazyframe=query)
+        found = to_event(make(domain, dp.symmetric_distance()))
+        assert found.adjacency == price.adjacency
+        assert found.epsilon == pytest.approx(price.epsilon)
+        bounded = make(domain, dp.frame_distance(dp.symmetric_distance()))
+        many = [dp.polars.Bound(by=[], per_group=2)]
+        assert to_event(bounded, many, adjacency="replace") == ac.PureDP(bounded.map(many), "replace")
+        with pytest.raises(ac.ParameterError, match=r"under replace adjacency = 1 .* accepted: \[2, inf"):
+            to_event(bounded, [dp.polars.Bound(by=[], per_group=1)], adjacency="replace")
+
+
+@pytest.mark.parametrize(
+    ("measure", "price", "convert"),
+    [
+        (dp.max_divergence(), lambda distance: float(distance // 2), None),
+        (dp.max_divergence(), lambda distance: distance // 2 + 1e-12, None),
+        (dp.zero_concentrated_divergence(), lambda distance: float(distance // 2), None),
+        (dp.zero_concentrated_divergence(), lambda distance: float(distance // 2), dp.c.make_zCDP_to_approxDP),
+        (dp.approximate(dp.max_divergence()), lambda distance: (0.0, distance // 2 * 1e-3), None),
+    ],
+)
+def test_a_map_that_charges_only_for_two_asks_for_the_adjacency(measure, price, convert):
+    """Domains may fix the number of records in ways that are not known here; then distance 1 costs nothing."""
+    dp.enable_features("contrib", "honest-but-curious")
+    domain = dp.user_domain("ten rows", lambda rows: len(rows) == 10)
+    source = dp.m.make_user_measurement(domain, dp.symmetric_distance(), measure, len, price)
+    source = convert(source) if convert else source
+    for distance in (None, 1, 2):
+        with pytest.raises(ac.ParameterError, match=r"^adjacency = None .* accepted: replace, or add-remove") as caught:
+            to_event(source, distance, delta=1e-6)
+        assert "\n" not in str(caught.value)
+    assert to_event(source, adjacency="replace", delta=1e-6).adjacency is ac.Adjacency.REPLACE
+
+
+def test_another_measure_is_refused_by_its_name():
+    measure = dp.user_divergence("another")
+    for price in (lambda distance: float(distance // 2), lambda distance: "much"):
+        source = dp.m.make_user_measurement(dp.vector_domain(RECORDS), dp.symmetric_distance(), measure, len, price)
+        with pytest.raises(ac.ParameterError, match=r"^(adjacency = None|output measure another) .*; accepted: "):
+            to_event(source)
 
 
 def test_sensitivities_have_the_adjacency_of_the_caller():

@@ -168,7 +168,7 @@ def test_a_training_whose_results_were_not_written_is_not_drawn_again(run, tmp_p
         raise KeyboardInterrupt
 
     trained, train = [], LinearNoisySGD._train
-    monkeypatch.setattr(LinearNoisySGD, "_train", lambda self, *given: (train(self, *given), trained.append(self)))
+    monkeypatch.setattr(LinearNoisySGD, "_train", lambda self, *given: (trained.append(self), train(self, *given))[1])
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", killed)
         status, _, err = run(*NOISY_SGD, "--out", "a.npz")
@@ -180,6 +180,21 @@ def test_a_training_whose_results_were_not_written_is_not_drawn_again(run, tmp_p
     assert (status, err) == (0, "mechanisms: going on with the interrupted run in a.npz.journal, 1 answer is kept\n")
     assert names(tmp_path) == ["a.npz"]
     assert len(trained) == 1
+
+
+def test_results_are_not_written_where_the_journal_was_removed(run, tmp_path, monkeypatch):
+    """Another process may have begun there since: its results were replaced by these."""
+    write = results_file.RunFiles.write
+
+    def late(files, *given):
+        files.journal.path.unlink()
+        write(files, *given)
+
+    monkeypatch.setattr(results_file.RunFiles, "write", late)
+    status, out, err = run(*KNN, "--out", "a.npz")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "a.npz.journal: removed or replaced while it was open; accepted" in err
+    assert not (tmp_path / "a.npz").exists()
 
 
 def test_an_interrupted_second_release_goes_on(run, tmp_path, monkeypatch, releases):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 
 import accountant as ac
 from mechanisms.budgets.journal import Journal
-from mechanisms.budgets.store import open_store
-from mechanisms.cli import main
+from mechanisms.budgets.store import Store, StoreError, open_store
+from mechanisms.cli import main, results_file
 from mechanisms.datasets import Dataset, digits, private_public_test_split
 from mechanisms.experiment import prediction
 from mechanisms.experiment.prediction import PredictionSetting, complete_setting, predict
@@ -193,12 +194,11 @@ def test_defaults_look_at_a_nominal_number_of_records(capsys, tmp_path):
     assert sorted(each[1:] for each in sigmas) == [(400, ("about 400 records (public)",)), (1000, ())]
 
 
-def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
-    """Answers are in the store and cost nothing the second time; a finished file is not overwritten."""
-    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--out", tmp_path / "out.npz"]
+def interrupt(capsys, monkeypatch, arguments, after):
+    """A run that is stopped after so many answers."""
 
     def tick(done):
-        if done == 140:
+        if done == after:
             raise KeyboardInterrupt
 
     @contextmanager
@@ -208,6 +208,12 @@ def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(prediction, "phase", stopped)
         assert run(capsys, *arguments)[0] == 130
+
+
+def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
+    """Answers are in the store and cost nothing the second time; a finished file is not overwritten."""
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--out", tmp_path / "out.npz"]
+    interrupt(capsys, monkeypatch, arguments, 140)
     assert not (tmp_path / "out.npz").exists()
     status, _, err = run(capsys, *arguments)
     assert (status, err) == (0, "mechanisms: going on with an interrupted run, 140 answers are kept\n")
@@ -219,7 +225,7 @@ def test_an_interrupted_run_goes_on(capsys, tmp_path, monkeypatch):
     assert "holds the results of a finished run; accepted: another file, or --again" in err
     (tmp_path / "out.npz").unlink()
     status, _, err = run(capsys, *arguments)
-    assert (status, err) == (0, "mechanisms: going on with an interrupted run, 200 answers are kept\n")
+    assert (status, err) == (0, "mechanisms: going on with a run of the same queries, 200 answers are kept\n")
     with np.load(tmp_path / "out.npz") as results:
         assert np.array_equal(results["label"], labels)
     assert np.array_equal(spent_in(tmp_path), spent)
@@ -248,7 +254,7 @@ def test_a_run_goes_on_where_its_directory_was_moved(capsys, tmp_path, monkeypat
     assert (status, err.count("\n")) == (2, 1)
     assert f"began as {places[0]} or {places[1]}, which are gone; accepted: the file at one of them, or" in err
     places[3].parent.rename(places[1].parent)
-    kept = "mechanisms: going on with an interrupted run, 40 answers are kept\n"
+    kept = "mechanisms: going on with a run of the same queries, 40 answers are kept\n"
     for place, said in (
         (places[2], f"mechanisms: the run that began as {places[0]}, which is gone, goes on here\n{kept}"),
         (places[1], kept),
@@ -260,6 +266,83 @@ def test_a_run_goes_on_where_its_directory_was_moved(capsys, tmp_path, monkeypat
     places[3].parent.mkdir()
     assert run(capsys, *arguments, "--out", places[3])[::2] == (0, ""), "a finished run that is gone is another one"
     assert (spent_in(tmp_path) > spent).any()
+
+
+def test_a_run_that_may_live_on_another_machine_is_not_taken(capsys, tmp_path, monkeypatch):
+    """Its directory is not seen from here: a run that had not all answers went on under its name, as if moved."""
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--queries", 40]
+    there, here = tmp_path / "there" / "out.npz", tmp_path / "here" / "out.npz"
+    there.parent.mkdir()
+    here.parent.mkdir()
+    interrupt(capsys, monkeypatch, [*arguments, "--out", there], 12)
+    there.parent.rmdir()
+    spent = spent_in(tmp_path)
+    status, _, err = run(capsys, *arguments, "--out", here)
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"a run that began as {there}, which is not there, has 12 of 40 answers; accepted: that path, which" in err
+    assert np.array_equal(spent_in(tmp_path), spent)
+    assert list(here.parent.iterdir()) == []
+    there.parent.mkdir()
+    assert run(capsys, *arguments, "--out", here)[::2] == (0, "")
+    kept = "mechanisms: going on with an interrupted run, 12 answers are kept\n"
+    assert run(capsys, *arguments, "--out", there)[::2] == (0, kept)
+
+
+def test_a_directory_that_this_user_cannot_look_at_is_there(capsys, tmp_path, monkeypatch):
+    """The run was refused by a traceback."""
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--queries", 20]
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+    interrupt(capsys, monkeypatch, [*arguments, "--out", tmp_path / "closed" / "out.npz"], 12)
+    exists = Path.exists
+
+    def look(path):
+        if path == tmp_path / "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", look)
+    assert run(capsys, *arguments, "--out", tmp_path / "open" / "out.npz")[::2] == (0, "")
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_results_are_not_written_by_who_lost_the_journal(capsys, tmp_path, monkeypatch, replaced):
+    """Its journal was removed, so that another process could write there; those results were replaced by others."""
+    arguments, journal = [*IND, "--out", tmp_path / "out.npz"], tmp_path / "out.npz.journal"
+
+    def draw(*given, **named):
+        found = predict(*given, **named)
+        journal.unlink()
+        if replaced:
+            (tmp_path / "out.npz.journal.generation").unlink()
+            monkeypatch.undo()
+            assert run(capsys, *arguments)[0] == 0
+        return found
+
+    monkeypatch.setattr(prediction, "predict", draw)
+    status, _, err = run(capsys, *arguments)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "out.npz.journal: removed or replaced while it was open; accepted" in err
+    assert (tmp_path / "out.npz").exists() is replaced
+
+
+def test_what_fails_after_the_results_are_written_is_no_error(capsys, tmp_path, monkeypatch):
+    arguments = [*tables(tmp_path, np.arange(400)), "--ids", "digest", "--queries", 20, "--out", tmp_path / "out.npz"]
+
+    def fail(*given):
+        raise PermissionError(1, "Operation not permitted", "out.npz.journal")
+
+    begin = Store.begin
+
+    def locked(store, name, header, size):
+        if name.startswith("written: "):
+            raise StoreError("budgets: another process held it; accepted: one process at a time")
+        return begin(store, name, header, size)
+
+    monkeypatch.setattr(results_file, "_remove_journal", fail)
+    monkeypatch.setattr(Store, "begin", locked)
+    assert run(capsys, *arguments)[::2] == (0, "")
+    assert (tmp_path / "out.npz").exists()
 
 
 def test_prices_of_runs_without_a_store_add_up(capsys, tmp_path):

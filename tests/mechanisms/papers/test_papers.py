@@ -120,6 +120,19 @@ def test_prices_at_votes_are_those_of_the_file_as_it_is(tmp_path):
     assert len(list((tmp_path / "out" / "units").iterdir())) == 2
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["ind-knn", "figure-3a"], "not run: no data cifar10-vit"),
+        (["private-knn", "table-4"], "accepted: an item that the list shows as running"),
+    ],
+)
+def test_a_request_that_is_refused_makes_no_directory(tmp_path, capsys, more, words):
+    assert main(["reproduce", *more, "--out", f"{tmp_path}/out"]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_prices_at_votes_that_may_be_private_are_not_written(tmp_path, capsys):
     np.save(tmp_path / "votes.npy", np.full(10, 250))
     command = [
@@ -134,7 +147,7 @@ def test_prices_at_votes_that_may_be_private_are_not_written(tmp_path, capsys):
     assert main(command) == 2
     err = capsys.readouterr().err
     assert "depends on private data; accepted: --public-votes (public_votes=True) if they are public" in err
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     item, request = load_item("private-knn", "figure-5"), Request({"votes": str(tmp_path / "votes.npy")})
     found = reproduce(replace(item, rows=item.rows[21:22]), request)
     with pytest.raises(ac.DataDependentError):
