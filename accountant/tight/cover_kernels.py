@@ -48,7 +48,7 @@ SPARE_ANCHORS, DEEPEST = 4, 64
 EARLY, PLACES = 40, 4
 """While fewer steps are left neighbouring points want different pairs, and all are looked at; later so many."""
 
-EARLY_KEPT, KEPT_FOR, LONGEST_KEPT = 20.0, 32, 64
+EARLY_KEPT, KEPT_FOR, LONGEST_KEPT = 20.0, 32, 32
 """Up to so many steps covers are looked for anew at each; later they are kept for a share of the steps, up to some."""
 
 PACE = 0.0
@@ -237,7 +237,7 @@ def find_cover(
 
     `points` are the first grid point, how many there are, and whether all of them are looked at, or `PLACES`; `picks`
     gets the best pair at each. A stretch is taken where it gains hardly more than the best pair at these, or no more
-    than `new` has already; any choice is certified.
+    than `new` has already, by other families; any choice is certified.
     """
     n = points[1]
     chords, shifts, ends = choices.chords[way], choices.shifts[way], choices.ends[choices.starts[family, 0] :]
@@ -364,9 +364,11 @@ def raise_window(
             cover = covers.anchors[family, way, tile]
             if covers.sizes[family, way, tile] == 0 or (tick + tile) % period == 0:
                 points, guess = (i, n, everywhere), covers.guesses[family, way, tile]
+                # which family is best changes from step to step, so that a cover that is kept is one of its own
+                elsewhere = new[way] if period == 1 else old[way]
                 covers.sizes[family, way, tile], covers.guesses[family, way, tile] = find_cover(
                     old[way],
-                    new[way],
+                    elsewhere,
                     base + i,
                     choices,
                     way,
