@@ -77,11 +77,11 @@ those that are left."""
 
 GRID_LOSS = 0.22
 """Share of the divergence that a grid adds, about, over the square of its step in deviations of a screening's loss: a
-sixth by interpolation, if places are random, and some of what the search for the best pair gives away."""
+sixth by interpolation, if places are random, and some of what the search for the best pair gives away. References are
+fitted to the grid (`accountant.tight.clock_grids`), so that it adds that much in any order."""
 
 TRADING, STRIDING = 1.4, 1.3
-"""How many times what is foreseen trading kinds and strides were found to lose; a grid adds to every step of whoever
-takes the shortest reference all the time."""
+"""How many times what is foreseen trading kinds and strides were found to lose."""
 
 SWAY = 0.5
 """By what share of it the order less 1 at which an adversary chooses differs from that of the price, about, times the
@@ -171,9 +171,9 @@ class Reaches(NamedTuple):
 class Sized(NamedTuple):
     """What is known of a clock's game before a law is made.
 
-    The ticks of all screenings have that mean and standard deviation, and are `last` at most, about. Whoever takes the
-    shortest reference all the time takes `crowd` times as many steps. The divergences are those of all screenings, of
-    the costliest reference, and what it costs beside by mixtures and by trading kinds for others.
+    The ticks of all screenings have that mean and standard deviation, and are `last` at most, about. The divergences
+    are those of all screenings, of the costliest reference, and what it costs beside by mixtures and by trading kinds
+    for others.
     """
 
     clock: Clock
@@ -182,7 +182,6 @@ class Sized(NamedTuple):
     mean: float
     spread: float
     last: int
-    crowd: float
     reaches: Reaches
     deviation: float
     total: float
@@ -220,7 +219,7 @@ class Sized(NamedTuple):
         if stride is not None:
             work += stride_work(stride.longest, cells[:, -1])
         added = GRID_LOSS * (steps[:, 0] / self.deviation) ** 2 * self.total
-        lost, likely = self.beside + strode + added, TRADING * self.beside + STRIDING * strode + self.crowd * added
+        lost, likely = self.beside + strode + added, TRADING * self.beside + STRIDING * strode + added
         each = zip(steps[:, 0].tolist(), work.tolist(), lost.tolist(), likely.tolist(), strict=True)
         return [Cut(stride, *of_one) for of_one in each]
 
@@ -255,11 +254,8 @@ def size_clock(clock: Clock, order: float, log_delta: float) -> Sized:
     beside = _beside(clock, mean, (order - 1) * (1 + sway * AROUND))
     # Chernoff's bound
     far = (clock.log_means(RATES / clock.longest) - math.log(least_chance(log_delta))) * clock.longest / RATES
-    last, crowd = min(math.ceil(float(np.min(far))), clock.most), max(mean / clock.shortest / count, 1.0)
-    costliest = clock.longest * tick
-    return Sized(
-        clock, order - 1, log_delta, mean, clock.spread(), last, crowd, reaches, deviation, total, costliest, beside
-    )
+    last, costliest = min(math.ceil(float(np.min(far))), clock.most), clock.longest * tick
+    return Sized(clock, order - 1, log_delta, mean, clock.spread(), last, reaches, deviation, total, costliest, beside)
 
 
 def _beside(clock: Clock, ticks: float, b: FloatArray) -> float:

@@ -24,7 +24,7 @@ from accountant.tight.clock_references import (
 
 __all__ = [
     "OWN_FINENESS", "SPREADS", "Rung", "Spread", "clock_of", "find_clocks", "gather_clocks", "ladder_of", "own_clocks",
-    "ticks_of",
+    "ticks_of", "with_nothing",
 ]  # fmt: skip
 
 SPACINGS = (2.2, 0.25), (4.5, 0.35), (math.inf, 0.5)
@@ -94,14 +94,14 @@ def gather_clocks(
             else:
                 clocks.append(clock)
                 left = sorted([*rest, *left[len(group) :]], key=lambda kind: kind.cost, reverse=True)
-    return _with_nothing(clocks, nothing, alone)
+    return _add_nothing(clocks, nothing, alone)
 
 
 def own_clocks(kinds: Sequence[Kind], _: float = math.inf) -> tuple[list[Clock], list[Kind]]:
     """The game of each kind by itself, and kinds that have no clock; the order does not matter."""
     held, alone = _on_clocks(kinds)
     clocks = [_own_clock(kind) for kind in held if kind.cost > 0.0]
-    return _with_nothing(clocks, [kind for kind in held if kind.cost == 0.0], alone)
+    return _add_nothing(clocks, [kind for kind in held if kind.cost == 0.0], alone)
 
 
 def _on_clocks(kinds: Sequence[Kind]) -> tuple[list[Kind], list[Kind]]:
@@ -113,17 +113,19 @@ def _on_clocks(kinds: Sequence[Kind]) -> tuple[list[Kind], list[Kind]]:
     return [kind for kind in kinds if id(kind) not in without], alone
 
 
-def _with_nothing(
-    clocks: list[Clock], nothing: Sequence[Kind], alone: Sequence[Kind]
-) -> tuple[list[Clock], list[Kind]]:
+def _add_nothing(clocks: list[Clock], nothing: Sequence[Kind], alone: Sequence[Kind]) -> tuple[list[Clock], list[Kind]]:
     """The same with kinds that cost nothing on some clock."""
     if not clocks:
         return [], [*alone, *nothing]
-    for kind in nothing:
-        clocks[0].kinds.append(kind)
-        clocks[0].rungs.append((0, 1))
-        clocks[0].shares.append(0.0)
+    clocks[0] = with_nothing(clocks[0], nothing)
     return clocks, list(alone)
+
+
+def with_nothing(clock: Clock, nothing: Sequence[Kind]) -> Clock:
+    """The same clock with kinds that cost nothing."""
+    many = len(nothing)
+    kinds, rungs, shares = [*clock.kinds, *nothing], [*clock.rungs, *many * [(0, 1)]], [*clock.shares, *many * [0.0]]
+    return clock._replace(kinds=kinds, rungs=rungs, shares=shares)
 
 
 def _own_clock(kind: Kind) -> Clock:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from accountant.events.event import Event
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import count_done
 from accountant.tight.game_setup import family_of
-from accountant.tight.pairs import INPUT_ERROR, Pairs
+from accountant.tight.pairs import INPUT_ERROR, Pairs, shares
 
 __all__ = [
     "LARGEST",
@@ -109,11 +109,6 @@ class Clock(NamedTuple):
         return max(each.ticks for each in self.references)
 
     @property
-    def shortest(self) -> int:
-        """Ticks of the shortest one."""
-        return min(each.ticks for each in self.references)
-
-    @property
     def lost(self) -> float:
         """What pairs that are left out may add to delta."""
         return sum(kind.times * kind.lost for kind in self.kinds) * (1 + 1e-9)
@@ -145,17 +140,30 @@ class Clock(NamedTuple):
         return times, np.array(self.ticks, dtype=float)[np.array(self.rungs).T], np.array(self.shares)
 
 
-def curve_of(reference: Reference, b: FloatArray) -> FloatArray:
-    """About the Rényi divergence of a reference at orders 1 + b, in the worse direction."""
-    p, rest, q, keep = (np.log(np.maximum(each, 1e-300)) for each in reference.pairs.masses())
-    up, down = (np.multiply.outer(b, each) for each in reference.pairs)
-    both = np.maximum(np.logaddexp(p + up, rest - down), np.logaddexp(q - up, keep + down))
+def curve_of(reference: Reference, b: FloatArray, step: float = 0.0) -> FloatArray:
+    """About the Rényi divergence of a reference at orders 1 + b, in the worse direction; of its steps on a grid."""
+    pairs = reference.pairs
+    p, rest, q, keep = pairs.masses()
+    ways = (pairs, p, rest), (Pairs(pairs.down, pairs.up), keep, q)
+    both = np.maximum(*(_log_moments(*way, b, step) for way in ways))
     return np.asarray(np.max(both, axis=1) / b)
 
 
-def cost_of(pairs: Pairs, order: float) -> float:
-    """The largest Rényi divergence of pairs, in either direction, about."""
-    return float(curve_of(Reference(1, pairs), np.array([order - 1]))[0])
+def _log_moments(pairs: Pairs, p: FloatArray, rest: FloatArray, b: FloatArray, step: float) -> FloatArray:
+    """Log of the mean of e^(b times the loss), which is `up` with probability p, for each b and pair."""
+    outcomes = [(p, pairs.up), (rest, -pairs.down)]
+    if step > 0.0:  # on a grid of that step the outcomes next to each, as values are interpolated in u
+        below, above = (step * np.floor(each / step) for each in pairs)
+        near, far = shares(step - (pairs.up - below), pairs.up - below, step)
+        here, ahead = shares(pairs.down - above, step - (pairs.down - above), step)
+        outcomes = [(p * near, below + step), (p * far, below), (rest * here, -above), (rest * ahead, -above - step)]
+    terms = [np.log(np.maximum(mass, 1e-300)) + np.multiply.outer(b, loss) for mass, loss in outcomes]
+    return reduce(np.logaddexp, terms)
+
+
+def cost_of(pairs: Pairs, order: float, step: float = 0.0) -> float:
+    """The largest Rényi divergence of pairs, in either direction, about; of their steps on a grid."""
+    return float(curve_of(Reference(1, pairs), np.array([order - 1]), step)[0])
 
 
 def find_kinds(families: Sequence[tuple[Event, int]], order: float, least: float) -> list[Kind]:
@@ -207,12 +215,14 @@ def make_references(
     return found
 
 
-def fit_pairs(make: Callable[[float], Pairs], cost: float, order: float, near: float = NEAR / 10) -> Pairs | None:
-    """Pairs of about that divergence, made by size; None where they are not found."""
+def fit_pairs(
+    make: Callable[[float], Pairs], cost: float, order: float, near: float = NEAR / 10, step: float = 0.0
+) -> Pairs | None:
+    """Pairs of about that divergence, on a grid of that step if there is one, made by size; None if not found."""
     size = cost
     for _ in range(TRIALS):
         pairs = make(size)
-        off = cost / max(cost_of(pairs, order), LEAST_COST)
+        off = cost / max(cost_of(pairs, order, step), LEAST_COST)
         if abs(off - 1) <= near:
             break
         if abs(math.log(off)) > FARTHEST:

@@ -14,10 +14,10 @@ import numpy as np
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.clock_ladders import Rung, Spread, clock_of, gather_clocks, ticks_of
 from accountant.tight.clock_plans import Games
-from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, fit_pairs, share_of
+from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, cost_of, fit_pairs, share_of
 from accountant.tight.pairs import Pairs
 
-__all__ = ["tune_clocks"]
+__all__ = ["WHOLE", "lost_ticks", "own_rung", "scale", "tune_clocks"]
 
 MOST_TUNED, MOST_PAIRS = 10, 4096
 """Kinds of a game that have references of their own, and pairs of these."""
@@ -37,7 +37,7 @@ def tune_clocks(kinds: Sequence[Kind], order: float, ticks: float, spread: Sprea
         if len(some) == 1 or max(kind.above.up.size for kind in some) > MOST_PAIRS:
             return None, []
         tick = _best_tick(some, ticks)
-        return clock_of([_own_rung(kind, tick, order) for kind in some]), rest
+        return clock_of([own_rung(kind, kind.cost, tick, order) for kind in some]), rest
 
     return gather_clocks(kinds, spread, make)
 
@@ -54,11 +54,11 @@ def _best_tick(group: Sequence[Kind], ticks: float) -> float:
         for share in (costs / largest).tolist()
     ]
     tried = np.concatenate([[ticks], *whole])
-    lost = np.minimum(*_lost(np.multiply.outer(tried, costs / largest))) @ times / tried
+    lost = np.minimum(*lost_ticks(np.multiply.outer(tried, costs / largest))) @ times / tried
     return largest / float(tried[np.argmin(lost)]) * (1 + WHOLE / 10)
 
 
-def _lost(ticks: FloatArray) -> tuple[FloatArray, FloatArray]:
+def lost_ticks(ticks: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Ticks that screenings of so many take more: where they are rounded up, and by a mixture of two, about.
 
     A mixture is one of noise: its shares are between the roots of both numbers of ticks, as that of the screening is.
@@ -70,26 +70,31 @@ def _lost(ticks: FloatArray) -> tuple[FloatArray, FloatArray]:
     return rounded, np.maximum(mixed - ticks, 0.0)
 
 
-def _own_rung(kind: Kind, tick: float, order: float) -> Rung:
-    """A kind as its own reference of a whole number of ticks, or as a mixture of two of its own."""
-    ticks = kind.cost / tick
-    rounded, mixed = (float(each) for each in _lost(np.array(ticks)))
+def own_rung(kind: Kind, cost: float, tick: float, order: float, step: float = 0.0) -> Rung:
+    """A kind of that cost as its own reference of a whole number of ticks, or as a mixture of two of its own.
+
+    Costs are those on a grid of that step, if there is one.
+    """
+    ticks = cost / tick
+    rounded, mixed = (float(each) for each in lost_ticks(np.array(ticks)))
     whole = kind, None, Reference(math.ceil(ticks * (1 - WHOLE)), kind.above), 1.0
     if rounded <= mixed:
         return whole
-    low, high = (_scale(kind, math.floor(ticks) + i, tick, order) for i in range(2))
+    own = Reference(1, kind.above)
+    low, high = (scale(own, math.floor(ticks) + i, tick, order, step) for i in range(2))
     share = math.inf if high is None else share_of(kind.above, high.pairs, None if low is None else low.pairs)
     if high is None or share > 1.0:
         return whole
     return min((whole, (kind, low, high, share)), key=ticks_of)
 
 
-def _scale(kind: Kind, ticks: int, tick: float, order: float) -> Reference | None:
-    """The pairs of a kind made smaller or larger, so that they take that number of ticks; None of no ticks."""
+def scale(reference: Reference, ticks: int, tick: float, order: float, step: float = 0.0) -> Reference | None:
+    """Its pairs made smaller or larger, so that they take that number of ticks; None of no ticks, or if not found."""
+    cost = cost_of(reference.pairs, order, step)
 
     def make(size: float) -> Pairs:
-        scale = math.sqrt(size / kind.cost)
-        return Pairs(scale * kind.above.up, scale * kind.above.down)
+        larger = math.sqrt(size / cost)
+        return Pairs(larger * reference.pairs.up, larger * reference.pairs.down)
 
-    pairs = fit_pairs(make, ticks * tick, order, NEAR * WHOLE) if ticks else None
+    pairs = fit_pairs(make, ticks * tick, order, NEAR * WHOLE, step) if ticks else None
     return None if pairs is None else Reference(ticks, pairs)

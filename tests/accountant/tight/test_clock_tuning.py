@@ -83,7 +83,7 @@ def test_kinds_of_whole_numbers_of_ticks_are_their_own_references():
         assert any(share == 1.0 and low == 0 for (low, _), share in zip(clock.rungs, clock.shares, strict=True))
         # what is lost falls with the square of the ticks, and is no more than was foreseen
         tick = kinds[0].cost / float(np.max([each.ticks for each in clock.references]))
-        foreseen = np.minimum(*clock_tuning._lost(np.array(costs) / tick)) / (np.array(costs) / tick)
+        foreseen = np.minimum(*clock_tuning.lost_ticks(np.array(costs) / tick)) / (np.array(costs) / tick)
         assert max(excess_of(clock, order)) <= max(float(np.max(foreseen)), 1e-3)
 
 
