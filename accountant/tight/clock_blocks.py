@@ -183,7 +183,7 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
             foresee([(None, below + SPARE + enough)], _say_games(len(families)))
         return None
     if plan.lost > SURE * aim.wanted or plan.likely > LIKELY * aim.wanted:
-        raise _foreseen(len(families), plan, aim, below + SPARE + search.enough(aim.wanted, "likely"))
+        raise _foreseen(len(families), plan, aim, below + SPARE + search.enough(aim.wanted / AT_MOST, "likely"))
     law = sum(law_work(each.clock, log_delta) for each in plan.sized)
     if law > MOST_LAW:
         return None
