@@ -239,7 +239,7 @@ def trade_off(
     lines: list[_TradeOffLine] = []
     for name, each in runs.items():
         at = np.asarray(epsilons, dtype=float) if epsilons is not None else _default_epsilons(each)
-        if method == "tight" and len(runs) == 1 and each.releases == 1 and not each.data_dependent:
+        if method == "tight" and len(runs) == 1 and _has_profile(each):
             profile = each.profile(np.concatenate([-at, at]))
             directions = {"null hypothesis: absent": profile.remove, "null hypothesis: present": profile.add}
             if not np.allclose(profile.remove, profile.add, rtol=0, atol=1e-6):
@@ -268,6 +268,12 @@ def trade_off(
         if len(lines) > 1 or lines[0].run.data_dependent:
             write_legend(axes, axes.get_lines()[-len(lines) :])
         return axes
+
+
+def _has_profile(run: Composition) -> bool:
+    """Whether it is a single release whose profile is known at every epsilon."""
+    between = any(event.between_bounds for event in run.entries)
+    return run.releases == 1 and not run.data_dependent and not between
 
 
 def _least_miss(lines: list[_TradeOffLine]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -103,3 +105,15 @@ def test_several_runs_are_named():
 
 def test_a_free_run_is_the_diagonal():
     np.testing.assert_allclose(shown(plots.trade_off(ac.PureDP(0.0))), 1 - ALPHAS, atol=1e-12)
+
+
+def test_a_release_between_two_bounds_has_the_line_of_its_price():
+    """Three of ten steps: known between two bounds, by no single profile."""
+    run = ac.RandomAllocation(ac.Gaussian(2.0), 10, 3)
+    lines = plots.trade_off(run, epsilons=[0.0, 0.5, 1.0, 2.0]).get_lines()
+    (line,) = [each for each in lines if len(each.get_xdata()) > 2]
+    for epsilon in (0.5, 1.0):
+        delta = 1.03 * ac.delta(run, epsilon, tolerance=0.02).delta  # both are within 2 %
+        for first in (0.01, 0.1):
+            least = max(1 - delta - math.exp(epsilon) * first, math.exp(-epsilon) * (1 - delta - first), 0.0)
+            assert np.interp(first, line.get_xdata(), line.get_ydata()) >= least - 1e-9
