@@ -17,7 +17,7 @@ from accountant.samplers.record_rates import rates_per_record, test_rates
 from accountant.samplers.stream import Stream
 from accountant.samplers.tails import SamplerTest, binomial_tails, chernoff, exact, impossible, thirds
 
-__all__ = ["SamplerCheck", "SamplerTest", "check_sampler"]
+__all__ = ["SamplerCheck", "SamplerTest", "chance_of_no_repeat", "check_sampler"]
 
 
 @dataclass(frozen=True)
@@ -179,13 +179,23 @@ def _test_fixed(seen: Stream, batch: int) -> list[SamplerTest]:
     return [*tests, *_unseen(seen, rate, 1 - rate), *_apart(seen, rate, batch)]
 
 
+def chance_of_no_repeat(batch: int, records: int) -> float:
+    """That so many draws with replacement are of different records."""
+    chance = 1.0
+    for i in range(min(batch, records + 1)):
+        chance *= 1 - i / records
+        if chance == 0.0:  # it underflows after about 40 times the root of the number of records
+            break
+    return chance
+
+
 def _test_with_replacement(seen: Stream, batch: int) -> list[SamplerTest]:
     missed = math.exp(batch * math.log1p(-1 / seen.records)) if seen.records > 1 else 0.0
     distinct = chernoff(
         "records not in a batch", seen.length * seen.records - seen.indices.size, seen.length * seen.records, missed
     )
     unrepeated = int((np.bincount(seen.steps, minlength=seen.length) == seen.sizes).sum())
-    alone = math.prod(1 - i / seen.records for i in range(min(batch, seen.records + 1)))
+    alone = chance_of_no_repeat(batch, seen.records)
     tests = [
         impossible("batches of another size", int((seen.sizes != batch).sum())),
         distinct,

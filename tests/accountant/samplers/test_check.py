@@ -10,7 +10,7 @@ from mpmath import mp
 
 import accountant as ac
 from accountant.cli import main
-from accountant.samplers.check import KINDS, _largest, binomial_tails
+from accountant.samplers.check import KINDS, _largest, binomial_tails, chance_of_no_repeat
 from accountant.samplers.counts import by_record, most_alike
 from accountant.samplers.stream import Stream
 from accountant.samplers.tails import thirds
@@ -256,3 +256,12 @@ def test_the_command(tmp_path, capsys):
     assert main(["check-sampler", str(lines), *common]) == 2
     assert "line 2: '3 x'; accepted: indices with spaces or commas" in capsys.readouterr().err
     assert main(["check-sampler", str(tmp_path / "none"), *common]) == 2
+
+
+def test_the_chance_of_no_repeat():
+    """Of a declared batch of any size, at once: a product of billions of factors underflows early."""
+    for batch, records in ((0, 5), (1, 1), (2, 1), (3, 7), (8, 7), (30, 365)):
+        exact = math.perm(records, batch) / records**batch
+        assert chance_of_no_repeat(batch, records) == pytest.approx(exact, rel=1e-12)
+    assert chance_of_no_repeat(2**31, 2**31) == 0.0
+    assert chance_of_no_repeat(2, 2**31) == 1 - 2.0**-31
