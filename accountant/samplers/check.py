@@ -180,11 +180,11 @@ def _test_fixed(seen: Stream, batch: int) -> list[SamplerTest]:
 
 
 def chance_of_no_repeat(batch: int, records: int) -> float:
-    """That so many draws with replacement are of different records."""
+    """That so many draws with replacement are of different records; of less than 1e-300 that much or less."""
     chance = 1.0
     for i in range(min(batch, records + 1)):
         chance *= 1 - i / records
-        if chance == 0.0:  # it underflows after about 40 times the root of the number of records
+        if chance < 1e-300:  # after 40 times the root of the records, about; subnormal products stay as they are
             break
     return chance
 
