@@ -209,8 +209,8 @@ class LinearNoisySGD(Parameters, Exclusive):
             self.spent_, self._promised = ac.Composition(), ac.Composition()
         start = self._start(records, classes)
         part = plan.open(journal, (records, labels), start, source)
-        self.__dict__.pop("weights_", None)  # those of an earlier training, should this one be interrupted
         part.charge(0, "training")
+        self.__dict__.pop("weights_", None)  # those of an earlier training, should this one be interrupted
         self._promised, self._begun = self._promised + plan.composition, begun + 1
         if 0 in part.answers:
             kept, state = part.answers[0]

@@ -91,6 +91,21 @@ def test_weights_that_the_journal_does_not_hold_cannot_be_used(tmp_path, monkeyp
     assert out.guarantee(1e-5) == ac.epsilon(2 * out.planned, 1e-5)  # what was charged stays
 
 
+def test_a_charge_that_is_refused_leaves_what_was_paid_for(tmp_path, monkeypatch):
+    """The weights of the training before it: nothing of another one exists."""
+    out = mx.LinearNoisySGD(steps=5, n_classes=3, rng=0).fit(X, Y)
+    before = out.predict(X)
+
+    def refuse(*given):
+        raise JournalError("no space left")
+
+    monkeypatch.setattr(Part, "charge", refuse)
+    with mx.Journal(tmp_path / "journal") as journal, pytest.raises(JournalError):
+        out.fit(X, Y, journal)
+    assert np.array_equal(out.predict(X), before)
+    assert out.guarantee(1e-5) == ac.epsilon(out.planned, 1e-5)
+
+
 def test_noise_hurts():
     accuracy = [
         np.mean(model(noise_multiplier=noise, steps=50).fit(X[:800], Y[:800]).predict(X[800:]) == Y[800:])
