@@ -24,7 +24,7 @@ from accountant.tight.clock_game import (
     set_clock,
     size_clock,
 )
-from accountant.tight.clock_grids import fit_to_grid
+from accountant.tight.clock_grids import fit_to_grid, fit_work
 from accountant.tight.clock_ladders import OWN_FINENESS, SPREADS, Spread, find_clocks, own_clocks
 from accountant.tight.clock_laws import law_work
 from accountant.tight.clock_order import Ordered, set_order
@@ -197,10 +197,12 @@ def set_clock_run(families: Entries, aim: Aim, log_delta: float, most_lost: floa
 def _set_up(plan: Plan, below: float) -> list[ClockSetup]:
     """The games with references that fit their grids, where there is patience for these beside what is below."""
     games = list(zip(plan.sized, plan.cuts, strict=True))
-    fitted = [set_clock(*fit_to_grid(*each)) for each in games]
-    known = sum(each.work for each in fitted) <= sum(cut.played for cut in plan.cuts)
-    if known or fits(below + SPARE + sum(each.work for each in fitted)):
-        return fitted
+    beside, planned = below + SPARE, sum(cut.played for cut in plan.cuts)
+    if fits(beside + planned + sum(fit_work(sized.clock) for sized in plan.sized)):
+        fitted = [set_clock(*fit_to_grid(*each)) for each in games]
+        work = sum(each.work for each in fitted)
+        if work <= planned or fits(beside + work):
+            return fitted
     return [set_clock(*each) for each in games]
 
 

@@ -15,10 +15,16 @@ from accountant.tight.clock_ladders import Rung, clock_of, with_nothing
 from accountant.tight.clock_references import Clock, Kind, Reference, cost_of, share_of
 from accountant.tight.clock_tuning import WHOLE, lost_ticks, own_rung, scale
 
-__all__ = ["fit_to_grid", "most_taken"]
+__all__ = ["fit_to_grid", "fit_work", "most_taken"]
 
-FITTED = 4e6
-"""Operations (see `accountant.patience`) of a reference, about."""
+FITTED, HELD = 4e6, 5e5
+"""Operations (see `accountant.patience`) of a reference, and of a kind, about."""
+
+
+def fit_work(clock: Clock) -> float:
+    """Operations of a fit, about; of one reference none is made."""
+    count = len(clock.references)
+    return FITTED * count + HELD * len(clock.kinds) if count > 1 else 0.0
 
 
 def fit_to_grid(sized: Sized, cut: Cut) -> tuple[Sized, Cut]:
@@ -28,7 +34,7 @@ def fit_to_grid(sized: Sized, cut: Cut) -> tuple[Sized, Cut]:
     """
     order, clock = 1 + sized.b, sized.clock
     if len(clock.references) > 1:
-        count_done(FITTED * len(clock.references))
+        count_done(fit_work(clock))
         clock = min(clock, _fit(clock, order, cut.step), key=lambda each: most_taken(each, order, cut.step))
     if clock is sized.clock:
         return sized, cut
@@ -44,8 +50,13 @@ def most_taken(clock: Clock, order: float, step: float) -> float:
 def _fit(clock: Clock, order: float, step: float) -> Clock:
     """All kinds by references that cost the same for each of their ticks, or, where they are none, by their own."""
     costs = [cost_of(kind.above, order, step) if kind.cost > 0.0 else 0.0 for kind in clock.kinds]
-    tick = _best_tick(clock, costs, order, step)
-    references = [None, *(scale(each, each.ticks, tick, order, step) for each in clock.references)]
+    known = [cost_of(each.pairs, order, step) for each in clock.references]
+    tick = _best_tick(clock, costs, known)
+    scaled = (
+        scale(each.pairs, cost, each.ticks, tick, order, step)
+        for each, cost in zip(clock.references, known, strict=True)
+    )
+    references = [None, *scaled]
     held = list[Rung]()
     for kind, cost, (low, high), share in zip(clock.kinds, costs, clock.rungs, clock.shares, strict=True):
         if cost > 0.0:
@@ -62,9 +73,12 @@ def _mix(kind: Kind, low: Reference | None, high: Reference | None) -> Rung | No
     return (kind, low, high, share) if share <= 1.0 else None
 
 
-def _best_tick(clock: Clock, costs: list[float], order: float, step: float) -> float:
-    """What a tick costs: so much that some reference stays as it is, by which all screenings cost least, about."""
-    tried = np.array([cost_of(each.pairs, order, step) / each.ticks for each in clock.references])
+def _best_tick(clock: Clock, costs: list[float], known: list[float]) -> float:
+    """What a tick costs: so much that some reference stays as it is, by which all screenings cost least, about.
+
+    `costs` are those of the kinds, `known` those of the references.
+    """
+    tried = np.array(known) / np.array([each.ticks for each in clock.references])
     ticks = np.divide.outer(np.array(costs), tried)
     taken = np.array([kind.times for kind in clock.kinds]) @ (ticks + np.minimum(*lost_ticks(ticks)))
     return float(tried[np.argmin(taken * tried)]) * (1 + WHOLE / 10)

@@ -14,7 +14,7 @@ import numpy as np
 from accountant.numerics.kernel import FloatArray
 from accountant.tight.clock_ladders import Rung, Spread, clock_of, gather_clocks, ticks_of
 from accountant.tight.clock_plans import Games
-from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, cost_of, fit_pairs, share_of
+from accountant.tight.clock_references import NEAR, Clock, Kind, Reference, fit_pairs, share_of
 from accountant.tight.pairs import Pairs
 
 __all__ = ["WHOLE", "lost_ticks", "own_rung", "scale", "tune_clocks"]
@@ -80,21 +80,19 @@ def own_rung(kind: Kind, cost: float, tick: float, order: float, step: float = 0
     whole = kind, None, Reference(math.ceil(ticks * (1 - WHOLE)), kind.above), 1.0
     if rounded <= mixed:
         return whole
-    own = Reference(1, kind.above)
-    low, high = (scale(own, math.floor(ticks) + i, tick, order, step) for i in range(2))
+    low, high = (scale(kind.above, cost, math.floor(ticks) + i, tick, order, step) for i in range(2))
     share = math.inf if high is None else share_of(kind.above, high.pairs, None if low is None else low.pairs)
     if high is None or share > 1.0:
         return whole
     return min((whole, (kind, low, high, share)), key=ticks_of)
 
 
-def scale(reference: Reference, ticks: int, tick: float, order: float, step: float = 0.0) -> Reference | None:
-    """Its pairs made smaller or larger, so that they take that number of ticks; None of no ticks, or if not found."""
-    cost = cost_of(reference.pairs, order, step)
+def scale(pairs: Pairs, cost: float, ticks: int, tick: float, order: float, step: float = 0.0) -> Reference | None:
+    """Pairs of that cost made smaller or larger, so that they take those ticks; None of no ticks, or if not found."""
 
     def make(size: float) -> Pairs:
         larger = math.sqrt(size / cost)
-        return Pairs(larger * reference.pairs.up, larger * reference.pairs.down)
+        return Pairs(larger * pairs.up, larger * pairs.down)
 
-    pairs = fit_pairs(make, ticks * tick, order, NEAR * WHOLE, step) if ticks else None
-    return None if pairs is None else Reference(ticks, pairs)
+    found = fit_pairs(make, ticks * tick, order, NEAR * WHOLE, step) if ticks else None
+    return None if found is None else Reference(ticks, found)

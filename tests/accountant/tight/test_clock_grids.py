@@ -9,16 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accountant as ac
+from accountant import patience
+from accountant.tight import clock_blocks
 from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
-from accountant.tight.clock_grids import fit_to_grid, most_taken
+from accountant.tight.clock_grids import fit_to_grid, fit_work, most_taken
 from accountant.tight.clock_ladders import Spread, find_clocks, own_clocks
-from accountant.tight.clock_pairs import ClockPair
+from accountant.tight.clock_plans import Plan
 from accountant.tight.clock_references import cost_of, find_kinds
 from accountant.tight.clock_tuning import tune_clocks
 from accountant.tight.game_value import GameValue
-from accountant.tight.loss_composition import bound_delta_above
 from accountant.tight.pairs import Pairs
-from tests.accountant.tight.test_clocks import LEAST, assert_mixtures_are_above, draw_run, near_run, short_stride
+from tests.accountant.tight.test_clocks import LEAST, assert_mixtures_are_above, delta_of_games, draw_run, near_run
 from tests.soak.exact import play
 
 S, P = ac.NoisyScreening, ac.PoissonSubsampled
@@ -141,14 +142,25 @@ def test_games_that_fit_a_grid_bound_every_interleaving(seed, share, order, near
     clocks, alone = tune_clocks(find_kinds(list(run), order, LEAST), order, 6.0, FAR)
     if alone:
         return
-    like, blocks, lost = next(iter(run.entries)), [], sum(clock.lost for clock in clocks)
-    for clock in clocks:
-        sized = size_clock(clock, order, math.log(1e-4))
-        fitted = fit_to_grid(sized, sized.cuts(short_stride(sized) if cut else None, [tolerance])[0])
-        games, added = play_on_clock(set_clock(*fitted))
-        blocks, lost = [*blocks, *((ClockPair(like, game), many) for game, many in games)], lost + added
     with mp.workdps(40):
-        assert play(run, epsilon) <= bound_delta_above(blocks, epsilon, 0.1).upper + lost
+        assert play(run, epsilon) <= delta_of_games(clocks, order, epsilon, cut, tolerance, fit_to_grid)
+
+
+def test_nothing_is_fitted_where_there_is_no_patience_for_it(monkeypatch):
+    """Of a thousand kinds it is a part of the price that was not counted."""
+    sized = one_game(ALIKE, ORDER, LOG_DELTA)
+    plan = Plan([sized], sized.cuts(None, [3e-3]), [], 0.0)
+    with patience.allow_work(1e3) as work:
+        (fitted,) = clock_blocks._set_up(plan, 0.0)
+    assert work.taken >= fit_work(sized.clock) / patience.OPERATIONS_PER_SECOND
+    assert fitted.references is not sized.clock.references
+    monkeypatch.setattr(clock_blocks, "fit_to_grid", None)
+    with patience.allow_work((plan.cuts[0].played + clock_blocks.SPARE) / patience.OPERATIONS_PER_SECOND):
+        (plain,) = clock_blocks._set_up(plan, 0.0)
+    assert plain.references is sized.clock.references
+    many = sized.clock._replace(kinds=1000 * sized.clock.kinds)
+    assert fit_work(many) >= 50 * fit_work(sized.clock)
+    assert fit_work(own_clocks(sized.clock.kinds)[0][0]) == 0.0
 
 
 def test_one_kind_stays_as_it_is_and_kinds_that_cost_nothing_stay():

@@ -10,20 +10,17 @@ from hypothesis import strategies as st
 
 import accountant as ac
 from accountant.tight import clock_tuning
-from accountant.tight.clock_game import play_on_clock, set_clock, size_clock
 from accountant.tight.clock_ladders import Spread, find_clocks
-from accountant.tight.clock_pairs import ClockPair
 from accountant.tight.clock_references import cost_of, find_kinds
 from accountant.tight.clock_tuning import tune_clocks
-from accountant.tight.loss_composition import bound_delta_above
 from tests.accountant.tight.test_clock_ladders import excess_of
 from tests.accountant.tight.test_clocks import (
     LEAST,
     assert_mixtures_are_above,
+    delta_of_games,
     draw_run,
     kinds_between,
     near_run,
-    short_stride,
 )
 from tests.soak.exact import play
 
@@ -62,13 +59,8 @@ def test_tuned_games_bound_every_interleaving(seed, share, order, near, cut, tic
     clocks, alone = tune_clocks(find_kinds(list(run), order, LEAST), order, ticks, FAR)
     if alone:
         return
-    like, blocks, lost = next(iter(run.entries)), [], sum(clock.lost for clock in clocks)
-    for clock in clocks:
-        sized = size_clock(clock, order, math.log(1e-4))
-        games, added = play_on_clock(set_clock(sized, sized.cuts(short_stride(sized) if cut else None, [3e-3])[0]))
-        blocks, lost = [*blocks, *((ClockPair(like, game), many) for game, many in games)], lost + added
     with mp.workdps(40):
-        assert play(run, epsilon) <= bound_delta_above(blocks, epsilon, 0.1).upper + lost
+        assert play(run, epsilon) <= delta_of_games(clocks, order, epsilon, cut)
 
 
 def test_kinds_of_whole_numbers_of_ticks_are_their_own_references():

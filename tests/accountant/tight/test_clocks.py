@@ -74,6 +74,18 @@ def short_stride(sized, left=1, long=0.5):
         return sized.strides()[-1]
 
 
+def delta_of_games(clocks, order, epsilon, cut, tolerance=3e-3, fit=lambda *game: game):
+    """From above, of all kinds together; with strides, if they are `cut`, and of games as `fit` makes them."""
+    blocks, lost = [], sum(clock.lost for clock in clocks)
+    for clock in clocks:
+        sized = size_clock(clock, order, math.log(1e-4))
+        stride = short_stride(sized) if cut else None
+        games, added = play_on_clock(set_clock(*fit(sized, sized.cuts(stride, [tolerance])[0])))
+        like = clock.kinds[0].event
+        blocks, lost = [*blocks, *((ClockPair(like, game), many) for game, many in games)], lost + added
+    return bound_delta_above(blocks, epsilon, 0.1).upper + lost
+
+
 def exact_step(pairs, value, u):
     """The largest mean of `value` that a pair of log-ratios (up, down) gives at u, and at which."""
     best = mp.mpf(0)
@@ -268,16 +280,10 @@ def test_games_on_clocks_bound_every_interleaving(seed, share, order, near, cut,
     run = near_run(seed) if near else draw_run(seed)
     epsilon = share * float(run.renyi(math.inf))
     clocks, alone = one_clock(run, order, least=least, widest=widest)
-    like, blocks, lost = next(iter(run.entries)), [], sum(clock.lost for clock in clocks)
-    for clock in clocks:
-        sized = size_clock(clock, order, math.log(1e-4))
-        setup = set_clock(sized, sized.cuts(short_stride(sized) if cut else None, [3e-3])[0])
-        games, added = play_on_clock(setup)
-        blocks, lost = [*blocks, *((ClockPair(like, game), many) for game, many in games)], lost + added
     with mp.workdps(40):
         true = play(run, epsilon)
         if not alone:
-            assert true <= bound_delta_above(blocks, epsilon, 0.1).upper + lost
+            assert true <= delta_of_games(clocks, order, epsilon, cut)
         if not any(kind.cost for kind in [*alone, *(kind for clock in clocks for kind in clock.kinds)]):
             return
         games = play_in_clock_order(set_order(clocks, alone, order, math.log(1e-4), 3e-3))
