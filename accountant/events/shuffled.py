@@ -93,8 +93,10 @@ class Shuffled(Event):
     users, the others' being the same, whose shuffled reports are known (notebooks/mathematics.md, Prices from below).
     Of any randomizer, of a single randomized bit and of sets of one or two entries the two ends nearly meet; so they do
     of words of known `length` of few users (two bits up to 140, three up to 13, four up to 5), whose worst data are
-    found, fewer where epsilon is small. Of more bits they are some percent apart, and up to a fifth, of four bits more,
-    where fewer than about 5 e^epsilon0 users take part.
+    found, fewer where epsilon is small. Of more bits they are some percent apart where about 2 e^epsilon0 users of
+    known `length` or 10 e^epsilon0 others take part. Of fewer users, whom shuffling hides little, they are up to 4 %
+    apart of two bits, two fifths of four, four fifths of eight; of more than 16 bits the upper end may be many times
+    the lower.
 
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
     that a price may take by default: they are priced with more `patience`.

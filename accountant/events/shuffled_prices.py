@@ -19,9 +19,11 @@ from accountant.events.shuffled_rounds import (
     log_known_delta,
     log_round_delta,
     log_searched_delta,
+    log_two_delta,
     operations_for_words,
     work_ahead,
     work_of_known,
+    work_of_two,
 )
 from accountant.numerics.roots import LEAST, SQUARE, narrow
 from accountant.patience import fits, skip_counting, spend, tally_work
@@ -59,6 +61,7 @@ def epsilon_of_round(local: float | Event, users: int, log_delta: float) -> floa
         partial(log_round_delta, local, users), end, log_delta, (once + SEARCHED * each, each > 0.0, once * each > 0.0)
     )
     found = lower_by_numbers(local, users, found, log_delta)
+    found = lower_by_two(local, users, found, log_delta)
     words = fewer_searched(local, users)
     return min(found, epsilon_of_words(local, end, words, log_delta)) if words[0] else found
 
@@ -100,6 +103,8 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
     log_delta = log_round_delta(local, users, epsilon)
     if fits(work_of_known(local, users)):
         log_delta = min(log_delta, log_known_delta(local, users, epsilon))
+    if (work := work_of_two(local, users)) and fits(work):
+        log_delta = min(log_delta, log_two_delta(local, epsilon))
     if (words := fewer_searched(local, users))[0]:
         log_delta = min(log_delta, log_searched_delta(local, words[0], epsilon, words[1]))
     # an underflow to 0 would claim pure DP
@@ -138,6 +143,15 @@ def lower_by_numbers(local: float | Event, users: int, found: float, log_delta: 
         else:
             break
     return high
+
+
+def lower_by_two(local: float | Event, users: int, found: float, log_delta: float) -> float:
+    """A smaller epsilon where two users cost less than what is known of all; the same without patience for that."""
+    work = work_of_two(local, users)
+    if not work or not fits(SEARCHED * work) or log_two_delta(local, found) > below(log_delta):
+        return found
+    profile = partial(log_two_delta, local)
+    return min(found, smallest(profile, local_epsilon(local), (profile(0.0), log_delta), FINE))
 
 
 def smallest(profile: LogProfile, end: float, logs: tuple[float, float], fine: float) -> float:

@@ -3,7 +3,8 @@
 The general bound (`accountant.events.blanket`), for a single bit in crowds that are not large the worst of all inputs
 (`accountant.events.shuffled_single_bit`), for words of few users the worst data (`accountant.events.shuffled_words`),
 for other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users
-away, a race (`accountant.events.shuffled_race`). Proofs:
+away, a race (`accountant.events.shuffled_race`), or, with too many bits for that, two users
+(`accountant.events.shuffled_two`). Proofs:
 notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 """
 
@@ -24,6 +25,7 @@ from accountant.events.shuffled_bits import log_sums_of
 from accountant.events.shuffled_inputs import Facts, common_share, kinds
 from accountant.events.shuffled_race import RACED_BITS, RACED_USERS, log_race_delta, work_of
 from accountant.events.shuffled_single_bit import log_single_bit_delta, may_go_through, work_of_laws
+from accountant.events.shuffled_two import log_two_users_delta, work_of_two_users
 from accountant.events.shuffled_words import (
     ROOM,
     log_between,
@@ -47,10 +49,12 @@ __all__ = [
     "log_known_delta",
     "log_round_delta",
     "log_searched_delta",
+    "log_two_delta",
     "logs_alone",
     "operations_for_words",
     "work_ahead",
     "work_of_known",
+    "work_of_two",
 ]
 
 MOST_BITS = 64
@@ -73,6 +77,10 @@ SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
 """Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
 beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
+
+TWO_HIDE = 8.0
+"""Users, times e^-epsilon0, up to which two of them may cost less than what is known of all, with bits that are too
+many for a race."""
 
 FEW_HIDE = 30.0
 """Users, times e^-epsilon0, up to which races of sets of two entries are run: beyond, others say nearly as much."""
@@ -224,6 +232,22 @@ def facts_for_numbers(local: RandomizedResponse, users: int, epsilon: float) -> 
         return []
     several = facts_for_races(local.epsilon, facts, users)
     return [each for each in several if may_know_numbers(local.epsilon, each, users, epsilon)]
+
+
+def log_two_delta(local: float | Event, epsilon: float) -> float:
+    """Log of H(e^epsilon) of two users, rounded up: more of them cost no more."""
+    assert isinstance(local, RandomizedResponse)
+    return log_two_users_delta(local.epsilon, Facts(local.bits, local.ones, local.length), epsilon)
+
+
+def work_of_two(local: float | Event, users: int) -> float:
+    """About how many operations that takes at a point; none where it is never computed."""
+    if not isinstance(local, RandomizedResponse) or not RACED_BITS < local.bits <= MOST_BITS or users < 2:
+        return 0.0
+    end = local.bits * local.epsilon
+    if not LEAST_EPSILON < end <= MOST_EPSILON or users * math.exp(-end) > TWO_HIDE:
+        return 0.0
+    return work_of_two_users(Facts(local.bits, local.ones, local.length))
 
 
 def log_searched_delta(local: float | Event, users: int, epsilon: float, most: float) -> float:
