@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,9 @@ __all__ = ["BestAttack", "OneAttack", "pairs_below"]
 
 WIDE = 20.0
 """Points of a transform for each standard deviation of the sum of scores: it is seldom taken for another."""
+
+WIDER, FEW = (1.0, 4.0), 4000
+"""How many times as many are tried of so few users: scores of unlikely reports are large, and few others hide them."""
 
 FINE = 4.0
 """Standard deviations of one score, in units of the grid, where there is room."""
@@ -172,12 +176,13 @@ def pairs_below(local: Event, users: int, points: tuple[float, ...], words: floa
     some = points if users < CROWD else (points[len(points) // 2],)
     size = 2 ** math.ceil(math.log2(WIDE * FINE * math.sqrt(users)))
     size = min(max(size, LEAST_POINTS), MOST_POINTS)
+    windows = [WIDE * wider for wider in (WIDER if users <= FEW else WIDER[:1])]
     for attack in attacks_on(local):
         work = size * (TERM * min(attack.others.size, MOST_SCORES) + TRANSFORM)
-        for point in some[:1] if attack.is_line else some:
+        for point, wide in product(some[:1] if attack.is_line else some, windows):
             spend(max(work - moment, 0.0), WHAT)
             moment = max(moment - work, 0.0)
-            pair = pair_of_sums(attack, users, point, size)
+            pair = pair_of_sums(attack, users, point, size, wide)
             if pair is not None:
                 found.append(pair)
     if isinstance(local, RandomizedResponse):
@@ -210,8 +215,8 @@ def about_costs(pair: ScorePair, times: int) -> list[float]:
     return [max(float(np.min(times * curve - math.log(delta) / orders)), 0.0) for delta in AIMS]
 
 
-def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePair | None:
-    """What the sum of all scores tells; None where that is nothing."""
+def pair_of_sums(attack: Attack, users: int, point: float, size: int, wide: float = WIDE) -> ScorePair | None:
+    """What the sum of all scores tells on a grid of `size` points, that many deviations wide; None where nothing."""
     first, second, others, accuracy, _ = attack
     kept = others > 0.0
     first, second, others = first[kept], second[kept], others[kept]
@@ -220,7 +225,7 @@ def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePa
         values /= np.abs(values).max()
         if not np.isfinite(values).all():
             return None
-    scores = rounded_scores(values, others, users, size)
+    scores = rounded_scores(values, others, users, size, wide)
     if scores is None:
         return None
     places: IntArray = np.unique(scores)
@@ -239,14 +244,16 @@ def pair_of_sums(attack: Attack, users: int, point: float, size: int) -> ScorePa
     return told_apart(both[0], both[1], error, share) if share < LARGEST_SHARE else None
 
 
-def rounded_scores(values: FloatArray, others: FloatArray, users: int, size: int) -> IntArray | None:
-    """The values on a grid on which the sum of `users` has a deviation of size/WIDE; far ones are cut off."""
+def rounded_scores(
+    values: FloatArray, others: FloatArray, users: int, size: int, wide: float = WIDE
+) -> IntArray | None:
+    """The values on a grid on which the sum of `users` has a deviation of size/wide; far ones are cut off."""
     mean = float(others @ values)
     with np.errstate(under="ignore"):
         deviation = math.sqrt(float(others @ (values - mean) ** 2))
     if not 0.0 < deviation < math.inf:
         return None
-    step = deviation * math.sqrt(users) * WIDE / size
+    step = deviation * math.sqrt(users) * wide / size
     while True:
         scores = np.clip(np.rint((values - mean) / step), -size // 2, size // 2).astype(np.int64)
         different = np.unique(scores).size
