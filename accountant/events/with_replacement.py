@@ -43,8 +43,9 @@ __all__ = ["SampledWithReplacement"]
 MOST_DRAWS = 1000
 """Largest mean number of draws of one record."""
 
-RARE = -23.0
-"""Log of the weight below which the smaller direction of a curve need not be exact."""
+RARE, FEW_PARTS, PART = -23.0, 32, 3e5
+"""Log of the weight below which a part of a curve need not be exact, where there are more parts than that or noise is
+Gaussian; and operations (see `accountant.patience`) of a part of the integral over all of few."""
 
 SEEN = -70.0
 """Log of the probability above which a number of draws is looked at from below."""
@@ -188,7 +189,7 @@ class SampledWithReplacement(Event):
             return 1e5 + 8e3 * len(parts) + 2 * max(map(subsampled_gaussian_work, self._gaussians().distances))
         often = [part for part, _ in parts if not part.rare]
         if len(often) == len(parts):
-            return integral_work(self)
+            return integral_work(self) + PART * len(parts)
         # of each part by itself, more than are remembered
         return len(often) * SAMPLED_ORDER + FIRST_VALUES * math.fsum(part._profile_work() for part in often)
 
@@ -378,8 +379,10 @@ def parts_of(event: Event, draws: int, population: int, rate: float) -> tuple[Dr
     if population == 1:
         return (Draws(DrawnGroup(group_of(event, draws), 1, 1), 0.0),)
     found: list[Draws] = []
-    for size, log_probability in draws_by_size(draws, population):
+    sizes = draws_by_size(draws, population)
+    exact = len(sizes) <= FEW_PARTS and not isinstance(event, GaussianLike)
+    for size, log_probability in sizes:
         log_weight = log_probability - math.log(rate)
-        rare = len(found) > 0 and log_weight < RARE
+        rare = len(found) > 0 and log_weight < RARE and not exact
         found.append(Draws(DrawnGroup(group_of(event, size), 1, 1, rate, rare), log_weight))
     return tuple(found)
