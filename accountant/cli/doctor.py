@@ -12,7 +12,7 @@ from typing import Any
 from accountant.errors import PlanError
 from accountant.events.gaussian import Gaussian
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.numerics.cache import ENVIRONMENT, cache_root, clear_cache, list_cache
+from accountant.numerics.cache import ENVIRONMENT, cache_root, can_write_cache, clear_cache, list_cache
 from accountant.numerics.kernel import first_calls
 from accountant.price import epsilon
 from accountant.processes import count_processors
@@ -108,12 +108,11 @@ def _extras() -> dict[str, str]:
 
 def _cache() -> dict[str, Any]:
     held, root = list_cache(), cache_root()
-    nearest = next(path for path in (root, *root.parents) if path.exists())
     return {
         "folder": str(root),
         "files": len(held),
         "bytes": sum(size for _, size in held),
-        "writable": nearest.is_dir() and os.access(nearest, os.W_OK),
+        "writable": can_write_cache(),
     }
 
 

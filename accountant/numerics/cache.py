@@ -6,6 +6,7 @@ What numba leaves in ``__pycache__`` survives an uninstallation, and then hides 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -16,7 +17,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ENVIRONMENT", "cache_root", "clear_cache", "compile_function", "find_folder", "list_cache"]
+from accountant.errors import ParameterError, shorten
+
+__all__ = [
+    "ENVIRONMENT",
+    "cache_root",
+    "can_write_cache",
+    "clear_cache",
+    "compile_function",
+    "find_folder",
+    "list_cache",
+]
 
 ENVIRONMENT = "ACCOUNTANT_CACHE_DIR"
 """Environment variable that names another directory."""
@@ -26,6 +37,11 @@ PACKAGE = Path(__file__).parent.parent
 WITHOUT_KERNELS = ("cli", "report", "testing")
 """Folders in which nothing is compiled: what changes there leaves the cache as it is."""
 
+MADE = re.compile(r".+-[0-9a-f]{12}-[0-9a-f]{12}")
+"""Names of folders that some version made, see `find_folder`: whatever else stands beside them is somebody's."""
+
+OURS = "knn-accountant"
+
 _lock = threading.Lock()
 
 
@@ -33,14 +49,23 @@ def cache_root() -> Path:
     """The directory of all versions' compiled functions.
 
     ``ACCOUNTANT_CACHE_DIR``, else a folder in numba's own ``NUMBA_CACHE_DIR``, else one in the user's cache directory.
+
+    Raises
+    ------
+    ParameterError
+        It stands in the home of a user whom nobody knows.
     """
     if own := os.environ.get(ENVIRONMENT):
-        return Path(own).expanduser() / "kernels"
+        try:
+            return Path(own).expanduser() / "kernels"
+        except RuntimeError:
+            accepted = "a directory, or one in the home of a user who is known"
+            raise ParameterError(f"{ENVIRONMENT} = {shorten(own)}; accepted: {accepted}") from None
     if numbas := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(numbas) / "knn-accountant" / "kernels"
+        return Path(numbas) / OURS / "kernels"
     from platformdirs import user_cache_path
 
-    return user_cache_path("knn-accountant", appauthor=False) / "kernels"
+    return user_cache_path(OURS, appauthor=False) / "kernels"
 
 
 def compile_function(function: Callable[..., Any], **options: Any) -> Any:
@@ -63,7 +88,7 @@ def compile_function(function: Callable[..., Any], **options: Any) -> Any:
     import numba
 
     with _lock:  # numba reads the directory when a function is given to it
-        folder = _make_folder(cache_root())
+        folder = _find_writable()
         if folder is None:
             return numba.njit(**options)(function)
         if options.get("no_cpython_wrapper"):  # numba's names of files do not tell it from one that has a wrapper
@@ -117,6 +142,19 @@ def _names() -> tuple[str, str, str]:
     return __version__, hashlib.sha256(place.encode()).hexdigest()[:12], state.hexdigest()[:12]
 
 
+def can_write_cache() -> bool:
+    """Whether what is compiled is kept, in a folder that is made if it is not there."""
+    return _find_writable() is not None
+
+
+def _find_writable() -> Path | None:
+    """The folder of this version; None where there is none that can be written."""
+    try:
+        return _make_folder(cache_root())
+    except ParameterError:
+        return None
+
+
 @lru_cache
 def _make_folder(root: Path) -> Path | None:
     """The folder, made if it is not there; None where it cannot be written."""
@@ -144,13 +182,25 @@ def _remove_stale(folder: Path) -> None:
 
 
 def list_cache() -> list[tuple[Path, int]]:
-    """Files of all versions in the cache, with their sizes in bytes."""
-    found = []
-    for path in sorted(cache_root().rglob("*")):
+    """Files of all versions in the cache, with their sizes in bytes; those that can be seen."""
+    found, folders = [], list[Path]()
+    with suppress(OSError):
+        folders = _list_folders(cache_root())
+    for path in sorted(path for folder in folders for path in folder.rglob("*")):
         with suppress(OSError):
             if path.is_file():
                 found.append((path, path.stat().st_size))
     return found
+
+
+def _list_folders(root: Path) -> list[Path]:
+    """Folders that some version made; what else is there is left alone, also a link."""
+    try:
+        return [
+            path for path in root.iterdir() if MADE.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+        ]
+    except FileNotFoundError:
+        return []
 
 
 def clear_cache() -> None:
@@ -163,7 +213,9 @@ def clear_cache() -> None:
     """
     root = cache_root()
     _make_folder.cache_clear()
-    if root.is_dir():
-        shutil.rmtree(root)
-    with suppress(OSError):  # it may be somebody's, or hold something else
-        root.parent.rmdir()
+    for folder in _list_folders(root):
+        shutil.rmtree(folder)
+    with suppress(OSError):  # it may hold something else, or be a link
+        root.rmdir()
+        if root.parent.name == OURS:  # another was chosen by the user
+            root.parent.rmdir()

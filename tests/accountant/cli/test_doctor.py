@@ -41,7 +41,7 @@ def test_an_extra_that_lacks_something_says_how_to_get_it(monkeypatch):
 
 
 def test_the_cache_is_cleared_and_nothing_else(root, capsys):
-    folder = root / "0.1.0-a-b"
+    folder = root / f"0.1.0-{12 * '0'}-{12 * '1'}"
     folder.mkdir(parents=True)
     (folder / "kernel.nbi").write_bytes(b"123")
     (root.parent / "mine.txt").write_text("kept")
@@ -50,6 +50,46 @@ def test_the_cache_is_cleared_and_nothing_else(root, capsys):
     assert (found["removed files"], found["removed bytes"]) == (1, 3)
     assert [path.name for path in root.parent.iterdir()] == ["mine.txt"]
     assert main(["doctor", "--clear-cache"]) == 0
+
+
+def test_what_others_keep_beside_kernels_is_left(root, capsys):
+    """All that stood in a folder of that name was removed, and the directory that the user had named."""
+    made, others = root / f"0.1.0-{12 * 'a'}-{12 * '1'}", root / "thesis"
+    for folder in (made, others):
+        folder.mkdir(parents=True)
+        (folder / "chapter.txt").write_text("mine")
+    (root / f"0.2.0-{12 * 'b'}-{12 * '2'}").symlink_to(others)
+    assert main(["doctor", "--clear-cache", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["removed files"] == 1
+    assert not made.exists()
+    assert (others / "chapter.txt").read_text() == "mine"
+
+
+def test_a_cache_behind_a_link_is_cleared(root, capsys, tmp_path):
+    behind = tmp_path / "elsewhere"
+    (behind / f"0.1.0-{12 * 'a'}-{12 * '1'}").mkdir(parents=True)
+    root.parent.mkdir()
+    root.symlink_to(behind)
+    assert main(["doctor", "--clear-cache"]) == 0
+    assert root.is_symlink()
+    assert list(behind.iterdir()) == []
+
+
+@pytest.mark.parametrize("broken", ["nowhere", "kernels"])
+def test_a_cache_behind_a_broken_link_is_not_writable(root, broken):
+    root.parent.mkdir()
+    root.symlink_to(root.parent / broken)
+    cache._make_folder.cache_clear()
+    assert not doctor._cache()["writable"]
+
+
+def test_a_cache_of_nobody_is_one_line(capsys, monkeypatch):
+    monkeypatch.setenv(cache.ENVIRONMENT, "~nobody-of-that-name/x")
+    for arguments in (["doctor"], ["doctor", "--clear-cache"]):
+        assert main(arguments) == 2
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1
+        assert "ACCOUNTANT_CACHE_DIR = '~nobody-of-that-name/x'; accepted: " in message
 
 
 def test_a_cache_that_cannot_be_cleared_is_one_line(root, capsys, monkeypatch):

@@ -44,7 +44,8 @@ def test_what_is_compiled_is_kept_in_the_users_directory_alone(root):
     assert again(3) == 6
     assert sum(again.stats.cache_hits.values()) == 1
     clear_cache()
-    assert not root.parent.exists()
+    assert not root.exists()
+    assert root.parent.is_dir()  # it is the user's
     assert list_cache() == []
 
 
@@ -107,3 +108,10 @@ def test_several_processes_share_the_directory(root):
 def test_where_nothing_is_compiled_there_is_no_kernel():
     for folder in cache.WITHOUT_KERNELS:
         assert not [path for path in PACKAGE.glob(f"**/{folder}/*.py") if "import Kernel" in path.read_text("utf-8")]
+
+
+@EVERYWHERE
+def test_kernels_are_compiled_without_a_cache_where_its_user_is_unknown(monkeypatch):
+    """That was a traceback of every price."""
+    monkeypatch.setenv(ENVIRONMENT, "~nobody-of-that-name/x")
+    assert compile_function(twice)(3) == 6
