@@ -309,7 +309,8 @@ def _place(plan: str, number: int, line: Mapping[str, Any]) -> str:
 
 def _shows(mark: str) -> bool:
     """Whether a character of a text is what readers see, and does not steer what shows it."""
-    return mark.isprintable() or mark in "\t\n" or category(mark) == "Zs"  # other spaces
+    # other spaces, what joins or divides letters, and what is newer than Python's own table
+    return mark.isprintable() or mark in "\t\n\u00ad\u200c\u200d" or category(mark) in ("Zs", "Cn")
 
 
 def _release(plan: str, number: int, line: Mapping[str, Any], event: Event, taken: set[str]) -> Release:

@@ -26,6 +26,7 @@ __all__ = [
     "add_forms",
     "console",
     "escape_latex",
+    "escape_markdown",
     "print_json",
     "write_table",
 ]
@@ -178,16 +179,16 @@ def _write_csv(table: Table) -> None:
 
 def _write_markdown(table: Table) -> None:
     def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(_escape_markdown(cell) for cell in cells)} |"
+        return f"| {' | '.join(escape_markdown(cell) for cell in cells)} |"
 
-    above = [f"**{_escape_markdown(text)}**" for text in (table.heading, table.title) if text]
+    above = [f"**{escape_markdown(text)}**" for text in (table.heading, table.title) if text]
     rules = ["---" if column.kind == "text" else "---:" for column in table.columns]
     grid = [line([column.title for column in table.columns]), f"| {' | '.join(rules)} |", *map(line, table.cells())]
-    below = [_escape_markdown(text) for text in (table.caption, *table.notes) if text]
+    below = [escape_markdown(text) for text in (table.caption, *table.notes) if text]
     print("\n\n".join([*above, "\n".join(grid), *below]))
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is, in one cell of a table."""
     return " ".join("".join(f"\\{mark}" if mark in "\\`*_[]<>|#" else mark for mark in text).split())
 
@@ -214,14 +215,15 @@ LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    '"': "\\textquotedbl{}",
+    '"': "\\char34{}",  # \\textquotedbl is known in some encodings alone
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
 
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is, on one line."""
-    return "".join(LATEX.get(mark, mark) for mark in " ".join(text.split()))
+    escaped = "".join(LATEX.get(mark, mark) for mark in " ".join(text.split()))
+    return escaped.replace("--", "-{}-").replace("--", "-{}-")  # two would be one long dash
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -73,6 +73,12 @@ def test_delta_and_count_may_be_left_out(plan_file):
     assert plan.description == ""
 
 
+@pytest.mark.parametrize("text", ["می\u200cروم", "क्\u200dष", "👩\u200d💻", "hy\u00adphen", "\U0001fae8"])
+def test_a_description_joins_and_divides_letters(plan_file, text):
+    """Marks that Persian and Hindi are written with were refused as control characters."""
+    assert load_plan(plan_file(f'description = "{text}"\n' + GAUSSIAN)).description == text
+
+
 def test_a_description_has_spaces_and_lines_of_any_kind(plan_file):
     text = "Two\u00a0steps:\n\tvotes, \U0001f512\u3000and screening"
     plan = load_plan(plan_file(f'description = """{text}"""\n' + GAUSSIAN))

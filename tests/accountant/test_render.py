@@ -71,9 +71,13 @@ def test_latex_has_no_character_of_the_text_that_commands(text, text_of):
     left = escape_latex(text)
     for known in ("\\textbackslash{}", "\\textasciitilde{}", "\\textasciicircum{}", "\\textless{}", "\\textgreater{}"):
         left = left.replace(known, "")
-    for known in ("\\textbar{}", "\\textquotedbl{}", *(f"\\{mark}" for mark in "&%$#_{}")):
+    for known in ("\\textbar{}", "\\char34{}", *(f"\\{mark}" for mark in "&%$#_{}")):
         left = left.replace(known, "")
-    assert not set(left) & set('\\&%$#_{}~^<>|"\n')
+    assert not set(left.replace("-{}-", "")) & set('\\&%$#_{}~^<>|"\n')
+
+
+def test_latex_prints_options_as_they_are_typed():
+    assert escape_latex('--vary a "b" ---') == "-{}-vary a \\char34{}b\\char34{} -{}-{}-"
 
 
 def test_forms_exclude_each_other():

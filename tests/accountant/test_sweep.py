@@ -135,6 +135,8 @@ def test_bad_requests_are_refused(changes, words):
         ([2**63 + 1, 2], "beside the others; accepted: values that an array can hold together"),
         ([1 + 2**60, 2j], "beside the others"),
         (["a", 1], "n = 1 becomes '1' beside the others"),
+        ([True, 2.0], "n = True becomes 1.0 beside the others"),
+        ([2, np.True_], "n = True becomes 1 beside the others"),
         ([b"a\0", b"b"], "beside the others"),
     ],
 )

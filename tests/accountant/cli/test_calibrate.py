@@ -123,6 +123,15 @@ def test_the_command_that_is_suggested_asks_for_the_same(tmp_path, capsys):
     assert 0.98765 < price <= 0.98765432198
 
 
+def test_the_command_that_is_suggested_has_the_same_patience(calibrate, tmp_path, capsys):
+    path = tmp_path / "plan.toml"
+    path.write_text('delta = 1e-5\n[[release]]\nname = "a"\nevent = "gaussian"\nsigma = 2\n')
+    assert main(["calibrate", str(path), "--epsilon", "1", "--tolerance", "0.3", "--patience", "7.5"]) == 0
+    assert "--epsilon 1 --tolerance 0.3 --patience 7.5" in " ".join(capsys.readouterr().out.split())
+    assert main(["calibrate", str(path), "--epsilon", "1"]) == 0
+    assert "--patience" not in capsys.readouterr().out
+
+
 def test_what_a_plan_does_not_state_is_refused(calibrate, capsys):
     assert main(["calibrate", "dp-sgd", "--epsilon", "2", "--vary", "batch"]) == 2
     error = capsys.readouterr().err

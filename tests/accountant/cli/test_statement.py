@@ -95,3 +95,10 @@ def test_the_price_says_its_route_and_why_it_is_not_certified(capsys, tmp_path):
         assert words in out
         assert (why in out) == bool(said)
         assert said in out
+
+
+def test_names_are_escaped_in_markdown(capsys, tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text('delta = 1e-5\n[[release]]\nname = "a_b*z*"\nevent = "gaussian"\nsigma = 2\n')
+    assert "a\\_b\\*z\\*, once" in shown(capsys, str(path), "--markdown")
+    assert "a_b*z*, once" in shown(capsys, str(path))
