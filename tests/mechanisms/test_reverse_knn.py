@@ -307,6 +307,14 @@ def test_next_to_no_discrete_noise_is_drawn_and_its_variance_told():
     assert out.counts.sum() == 180
 
 
+@pytest.mark.parametrize("balance", [2.0, float("nan"), "abc", None])
+def test_balance_is_checked_before_anything_is_spent(balance):
+    model = ReverseKNN(2, balance=balance, rng=0)
+    with pytest.raises(ac.ParameterError, match=r"^balance = .*; accepted: \[0, 1\]"):
+        model.label(np.eye(4), [0, 1, 0, 1], np.eye(4))
+    assert not hasattr(model, "spent_")
+
+
 @pytest.mark.each_run(2)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"])
 def test_add_remove_moves_half_as_many_counts(noise):
