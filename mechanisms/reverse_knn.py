@@ -333,7 +333,8 @@ class ReverseKNN(Exclusive, Parameters):
         accountant.ParameterError
             A parameter is not as described.
         """
-        strength = check_real("balance", float(self.balance), "[0, 1]", lambda value: 0 <= value <= 1)
+        given = float(self.balance) if isinstance(self.balance, bool | np.bool_) else self.balance
+        strength = check_real("balance", given, "[0, 1]", lambda value: 0 <= value <= 1)
         n_queries = check_count("n_queries", self.n_queries, 1)
         return RoundLoop(release, n_queries, bool(self.soft_labels), strength, self.make_student)
 

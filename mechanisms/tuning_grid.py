@@ -64,7 +64,8 @@ def prepare(model: Model, setting: dict[str, Any], queries: int, records: int) -
     refused = {"n_classes": model.n_classes is None, "classes": model.classes is not None}
     if isinstance(model, PrivateKNN):
         refused["clip"] = model.clip is not None
-        model.max_labels = queries if model.max_labels is None else min(model.max_labels, queries)
+        labels = queries if model.max_labels is None else check_count("max_labels", model.max_labels, 1)
+        model.max_labels = min(labels, queries)
         model.n_queries, model.n_records = None, records
         most = max(int(SHARE * records), 1)
         if check_count("n_neighbors", model.n_neighbors, 1) > most:
@@ -81,7 +82,7 @@ def prepare(model: Model, setting: dict[str, Any], queries: int, records: int) -
 
 
 def most_spent(model: Model, queries: int, records: int, classes: int) -> ac.Composition:
-    """The most that one labelling of the public points can spend."""
+    """The most that one labelling of the public points can spend, once all parameters are checked that `fit` is not."""
     if isinstance(model, PrivateKNN):
         planned = model.planned(queries)
         assert planned is not None  # `prepare` limits the labels
@@ -90,13 +91,15 @@ def most_spent(model: Model, queries: int, records: int, classes: int) -> ac.Com
         # mu-GDP with mu^2/2 = B, whatever is asked (`accountant.IndividualFilter`)
         budget = check_positive("budget", model.budget)
         return 1 * ac.GaussianDP(math.nextafter(math.sqrt(2 * budget), math.inf))
-    release = model.planned(records, classes)
+    release = model.course(model.planned(records, classes)).release
     spent: ac.Composition = release.rounds * release.event
     return spent
 
 
 def noises_of(model: Model, records: int, classes: int) -> list[ac.Event]:
-    """Noise that a labelling draws and that could be too wide for it; that of votes among k neighbours never is."""
+    """Noise that a labelling draws and that could be too wide for exact draws."""
+    if isinstance(model, PrivateKNN):
+        return [event for event in (model.screening_event, model.vote_event) if event is not None]
     if isinstance(model, IndividualKNN):
         return [ac.Gaussian(model.count_sigma)]
     if isinstance(model, ReverseKNN) and model.model == "central":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
@@ -109,7 +110,7 @@ def check_real(name: str, value: object, accepted: str, inside: Callable[[Any], 
 
 def check_positive(name: str, value: object) -> float:
     """A finite number above 0."""
-    return check_real(name, value, "a finite number above 0", lambda number: 0 < number < math.inf)
+    return check_real(name, value, "a finite number above 0", lambda number: 0 < number <= sys.float_info.max)
 
 
 def check_rate(value: object) -> float:

@@ -35,7 +35,7 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
         help="how they are split (default iid)",
     )
     add_cluster(parser)
-    add("--queries", type=whole, help="queries of a round (default 40, or as many as the clusters given)")
+    add("--queries", type=whole, help="queries of a round (default 40, or all public points; or the clusters given)")
     clusters = "cluster of each public point, from 0, line by line: found elsewhere, without the private records"
     add("--assignment", metavar="@FILE", type=_parse_assignment, help=clusters)
     add("--neighbors", type=whole, default=1, help="k, queries that a record votes for (default 1)")
@@ -81,7 +81,8 @@ def run_reverse(options: argparse.Namespace) -> int:
         raise OptionError(f"--records {options.records} was given with --adjacency replace; accepted: {accepted}")
     _refuse_unused(options)
     if options.queries is None:
-        options.queries = USUAL_QUERIES if options.assignment is None else max(options.assignment) + 1
+        usual = min(USUAL_QUERIES, len(data.public))
+        options.queries = usual if options.assignment is None else max(options.assignment) + 1
     named = {name: value for name, value in vars(options).items() if value is not None}
     setting = ReverseSetting(
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}

@@ -12,7 +12,7 @@ from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
 from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import OptionError, add_output
 from mechanisms.cli.summary import list_also_public, make_table, show_prices
-from mechanisms.cli.tuning_file import TuningFile, find_tuning
+from mechanisms.cli.tuning_file import TuningFile, find_tuning, refuse_unwritable
 
 if TYPE_CHECKING:
     from mechanisms.tuning import Tuner, Tuning
@@ -182,12 +182,13 @@ def _run_tune(options: argparse.Namespace) -> int:
     summary |= {"charges": file.charges, "earlier": file.earlier}
     summary |= {"total": {"epsilon": total.epsilon, "delta": total.delta}}
     summary["releases"] = ac.composition_to_tables(file.charges * tuner.selection)
+    refuse_unwritable("result", summary)
     if not options.dry_run:
         warn_of_seed(options)
         with file.open_for_run() as journal:
             found = tuner.run(data.private.features, data.private.labels, _pair(validation), journal)
             summary |= _describe(found, about)
-            file.write(_columns(data, found), summary)
+            file.write(journal, _columns(data, found), summary)
     if options.json:
         ac.terminal.print_json(summary)
     else:

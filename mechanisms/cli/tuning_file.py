@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from mechanisms.cli.results_file import OptionError, ResultsFile, find_results, 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
 
-__all__ = ["TuningFile", "find_tuning"]
+__all__ = ["TuningFile", "find_tuning", "refuse_unwritable"]
 
 ENDINGS = (".json",)
 
@@ -66,11 +67,34 @@ class TuningFile(ResultsFile):
                 )
             yield journal
 
-    def write(self, columns: dict[str, Any], summary: dict[str, Any]) -> None:
-        """Write the result, then remove the journals: from now on the file holds what was charged."""
-        assert self.path is not None  # a run without a file is refused
-        write_results(self.path, columns, summary)
+    def write(self, journal: Journal, columns: dict[str, Any], summary: dict[str, Any]) -> None:
+        """Write the result, then remove the journals: from now on the file holds what was charged.
+
+        Errors as for `ResultsFile.held_path`.
+        """
+        write_results(self.held_path(journal), columns, summary)
         self._remove_journals(len(self.earlier) + 1)
+
+
+def refuse_unwritable(name: str, value: object) -> None:
+    """Refuse, before anything is charged, what the file could not hold.
+
+    Raises
+    ------
+    OptionError
+    """
+    if isinstance(value, dict):
+        for key, each in value.items():
+            refuse_unwritable(key, each)
+    elif isinstance(value, list):
+        for each in value:
+            refuse_unwritable(name, each)
+    else:
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            accepted = "what JSON holds, such as a finite number"
+            raise OptionError(f"{name} = {ac.shorten(value)}; accepted: {accepted}") from None
 
 
 def find_tuning(options: argparse.Namespace) -> TuningFile:

@@ -120,6 +120,8 @@ class Setting(StudentOptions):
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
         super().__post_init__()
         check_count("rounds", self.rounds, 1)
+        if self.max_labels is not None:
+            check_count("max_labels", self.max_labels, 0)
         check_rate(self.sampling_rate)
         self._check_noise()
         sets = self.clip is not None and self.mechanism != "noisy-sgd"
@@ -295,7 +297,7 @@ class Experiment(BaseExperiment):
         if chosen.queries is not None:
             return check_count("queries", chosen.queries, 1, m)
         if chosen.max_labels is not None and not chosen.screens:  # what comes after these would not be answered
-            m = min(m, max(check_count("max_labels", chosen.max_labels, 0), 1))
+            m = min(m, max(chosen.max_labels, 1))
         fewest = min(math.ceil(1.2 * self.n_classes), m)
 
         def affordable(count: int) -> bool:

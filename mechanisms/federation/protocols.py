@@ -241,7 +241,7 @@ def noise_variance(event: Any) -> float:
     if isinstance(event, ac.Laplace):
         return 2 * event.scale**2
     if isinstance(event, ac.DiscreteLaplace):
-        return 1 / (2 * math.sinh(min(1 / (2 * event.scale), 700.0)) ** 2)
+        return 2 * math.exp(-1 / event.scale) / math.expm1(-1 / event.scale) ** 2
     if isinstance(event, ac.DiscreteGaussian) and event.sigma < 10:
         weights = [math.exp(-((x / event.sigma) ** 2) / 2) for x in range(1, 120)]
         squares = math.fsum(x * x * weight for x, weight in enumerate(weights, 1))

@@ -121,6 +121,7 @@ class Server(Receiver):
         self._source: Randomness | None = as_randomness(rng) if model == "central" else None
         if self._source is not None:
             check_noise(self.event, self._source)
+            self._variance = noise_variance(event)
         self.session = secrets.token_bytes(16)
         self.spent_ = ac.Composition()
 
@@ -250,7 +251,7 @@ class Server(Receiver):
         if self._protocol is None:
             assert self._source is not None
             noise = noise_of(self._event, self._source, setup.size.domain).reshape(setup.shape)
-            variance = np.full(setup.shape, noise_variance(self._event))
+            variance = np.full(setup.shape, self._variance)
             hidden = self._event.adjacency == ac.Adjacency.ADD_REMOVE
             public = (None, None) if hidden else (self._records, len(self._heard))
             return ReleasedCounts(self._sum + noise, variance, *public)

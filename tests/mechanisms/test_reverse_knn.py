@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -288,6 +289,30 @@ def test_central_noise_is_unbiased_with_the_variance_reported(noise, scale):
         assert draws.var() == pytest.approx(variance, rel=0.02)
     else:
         assert draws.var() == pytest.approx(variance, abs=4 * (variance / len(draws)) ** 0.5)
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e-3, 1 / 750, 0.02, 0.5, 1.0, 30.0, 1e20, 1e50])
+def test_the_variance_of_discrete_laplace_noise(scale):
+    """1/(2 sinh(1/(2 scale))^2) at 60 digits; the square overflowed below a scale of 1/711."""
+    with mpmath.workdps(60):
+        exact = 1 / (2 * mpmath.sinh(1 / (2 * mpmath.mpf(scale))) ** 2)
+    assert noise_variance(central_event("discrete-laplace", scale, 2)) == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+def test_next_to_no_discrete_noise_is_drawn_and_its_variance_told():
+    """The run failed after its charge, and for ever."""
+    model = ReverseKNN(20, 3, epsilon=4500.0, delta=1e-4, noise="discrete-laplace", rng=None)
+    out = model.label(np.eye(20)[np.arange(60) % 20], np.arange(60) % 3, np.eye(20))
+    assert (out.variance == 0).all()
+    assert out.counts.sum() == 180
+
+
+@pytest.mark.parametrize("balance", [2.0, float("nan"), "abc", None])
+def test_balance_is_checked_before_anything_is_spent(balance):
+    model = ReverseKNN(2, balance=balance, rng=0)
+    with pytest.raises(ac.ParameterError, match=r"^balance = .*; accepted: \[0, 1\]"):
+        model.label(np.eye(4), [0, 1, 0, 1], np.eye(4))
+    assert not hasattr(model, "spent_")
 
 
 @pytest.mark.each_run(2)

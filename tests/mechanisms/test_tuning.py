@@ -17,6 +17,7 @@ from mechanisms.phases import listen, phase
 from mechanisms.students.network import NetworkStudent
 from mechanisms.tuning import Tuner
 
+INF = float("inf")
 REPLACE = ac.Adjacency.REPLACE
 RNG = np.random.default_rng(0)
 
@@ -463,6 +464,14 @@ def make(name="PrivateKNN", **more):
         ({"score_sigma": 1e60}, r"^score_sigma = 1e\+60 is out of range"),
         ({"n_records": 0}, "n_records = 0; accepted"),
         ({"public": np.full((3, 3), np.nan)}, "public"),
+        ({"grid": {"max_labels": [INF]}}, r"^max_labels = inf; accepted: an integer in \[1, 1000000000000\]"),
+        ({"grid": {"max_labels": [0]}}, r"^max_labels = 0; accepted: an integer in \[1, "),
+        ({"grid": {"max_labels": ["abc"]}}, r"^max_labels = 'abc'; accepted: an integer in \[1, "),
+        ({"make": IND, "grid": {"vote_sigma": [1], "budget": [10**400], "threshold": [0.5]}}, "budget = .*a finite"),
+        *(
+            ({"make": REVERSE, "grid": {"n_queries": [8], "balance": [0.5, each]}}, r"^balance = .*accepted: \[0, 1\]")
+            for each in (2.0, INF, -1, "abc", None)
+        ),
         ({"make": make("ReverseKNN"), "grid": {"n_queries": [41]}}, r"n_queries = 41; accepted: an integer in \[1, 40"),
     ],
 )
@@ -489,6 +498,15 @@ def test_refused_data_is_not_charged(tmp_path, data, words):
             one.run(*data, journal)
         assert journal.held() == (0, 0)
         one.run(X, Y, VALIDATION, journal)  # the refusal used up nothing
+
+
+def test_noise_too_wide_for_exact_draws_is_not_charged(tmp_path):
+    grid = {"n_neighbors": [5], "vote_sigma": [5.0, 1e15]}
+    one = Tuner(KNN, grid, PUBLIC, tries=THREE, score_sigma=2.0, n_records=200, make_student=Nearest)
+    with mx.Journal(tmp_path / "a.journal") as journal:
+        with pytest.raises(ac.ParameterError, match=r"noise of scale 1e\+15; accepted: at most 5.*e\+14"):
+            one.run(X, Y, VALIDATION, journal)
+        assert journal.held() == (0, 0)
 
 
 def test_the_number_of_records_is_public_under_replacement():

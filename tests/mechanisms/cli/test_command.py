@@ -338,6 +338,8 @@ def test_settings_are_checked():
         ({"student": "tree"}, "student = 'tree'; accepted: network, conv"),
         ({"teacher": "tree"}, "teacher = 'tree'; accepted: logistic, nearest"),
         ({"rounds": 0}, "rounds = 0"),
+        ({"max_labels": "abc", "screening_ratio": 3.0}, "max_labels = 'abc'; accepted: an integer in"),
+        ({"max_labels": float("inf"), "screening_ratio": 3.0}, "max_labels = inf; accepted: an integer in"),
     ):
         with pytest.raises(ac.ParameterError, match=message):
             Setting(**{"mechanism": "gnmax", "epsilon": 1.0, "delta": 1e-4, **changes})

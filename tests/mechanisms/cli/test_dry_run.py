@@ -65,6 +65,18 @@ def test_a_dry_run_says_how_many_queries_are_in_a_round(capsys):
     assert "24 queries, 12 in each of 2 rounds" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("points", "asked"), [("30", 30), ("40", 40), ("50", 40)])
+def test_no_more_queries_are_usual_than_there_are_public_points(capsys, points, asked):
+    """40 were refused at 30 points, though nobody had asked for 40; the price is that of as many as are asked."""
+    split = ["--split", f"900,{points},200", "--neighbors", "3", "--dry-run", "--json"]
+    plans = []
+    for more in ([], ["--queries", str(asked)]):
+        assert main(["label", "reverse-knn", *DATA, *split, *more]) == 0
+        plans.append(json.loads(capsys.readouterr().out))
+    assert plans[0] == plans[1]
+    assert plans[0]["setting"]["queries"] == asked
+
+
 @pytest.mark.parametrize(
     ("more", "asked"),
     [

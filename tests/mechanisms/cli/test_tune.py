@@ -146,6 +146,24 @@ def test_a_run_that_comes_too_late_leaves_no_journal(run, tmp_path, meanwhile):
     assert [each.name for each in tmp_path.iterdir()] == ["tuned.json"]
 
 
+def test_results_are_not_written_by_who_lost_the_journal(run, tmp_path, monkeypatch):
+    """It was removed while the student was taught, and another process finished there: its result was replaced."""
+    few, tell = [*TUNE, "--tries", "poisson:0.001", "--out", "tuned.json"], tune._describe
+
+    def late(*given):
+        monkeypatch.setattr(tune, "_describe", tell)
+        for ending in ("", ".generation"):
+            (tmp_path / f"tuned.json.journal{ending}").unlink()
+        assert main(few) == 0
+        return tell(*given)
+
+    monkeypatch.setattr(tune, "_describe", late)
+    status, _, error = run(*few)
+    assert (status, error.count("\n")) == (2, 1)
+    assert "tuned.json.journal: removed or replaced while it was open; accepted" in error
+    assert (tmp_path / "tuned.json").exists()
+
+
 @pytest.mark.audit
 def test_a_result_that_was_not_written_is_not_lost(run, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
@@ -235,6 +253,7 @@ def test_neighbours_see_the_same(run, tables, tmp_path, monkeypatch):
         (["--tries", "ten"], "'ten'; accepted: geometric:MEAN, poisson:MEAN or"),
         (["--score-sigma", "-1"], "score_sigma = -1.0; accepted"),
         (["--out", "tuned.npz"], "accepted: a file ending in .json"),
+        (["--grid", "bandwidth=nan"], "bandwidth = nan; accepted: what JSON holds"),
         (["--test", "x.csv"], "unrecognized arguments"),
     ],
 )
@@ -242,6 +261,19 @@ def test_refusals(run, tmp_path, more, words):
     status, out, error = run(*TUNE, "--out", "tuned.json", *more)
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert words in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", ["max-labels=inf", "max-labels=abc", "max-labels=0", "threshold=inf"])
+def test_values_that_no_file_holds_or_no_label_comes_of(run, tmp_path, value):
+    """They were charged, and no result was written, or they ended in a traceback."""
+    status, out, error = run(
+        *("tune", "private-knn", "--data", "digits", "--split", "300,60,80", "--delta", "1e-4", "--out", "tuned.json"),
+        *("--grid", "neighbors=10", "vote-sigma=5", value),
+    )
+    name, _, given = value.partition("=")
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert f"{name.replace('-', '_')} = {given if given != 'abc' else repr(given)}; accepted: " in error
     assert list(tmp_path.iterdir()) == []
 
 
