@@ -2,12 +2,14 @@
 
 import json
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 import accountant as ac
 from accountant.cli import doctor, main
 from accountant.numerics import cache
+from tests.disks import run_as_nobody
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_an_extra_that_lacks_something_says_how_to_get_it(monkeypatch):
 
 
 def test_the_cache_is_cleared_and_nothing_else(root, capsys):
-    folder = root / "0.1.0-a-b"
+    folder = root / f"0.1.0-{'a' * 12}-{'b' * 12}"
     folder.mkdir(parents=True)
     (folder / "kernel.nbi").write_bytes(b"123")
     (root.parent / "mine.txt").write_text("kept")
@@ -61,3 +63,56 @@ def test_a_cache_that_cannot_be_cleared_is_one_line(root, capsys, monkeypatch):
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert "Permission denied; accepted: " in message
+
+
+@pytest.fixture
+def found(root, capsys, monkeypatch):
+    """What the command prints, by group; its price compiles nothing."""
+    monkeypatch.setattr(doctor, "epsilon", lambda *_, **__: None)
+
+    def run(*form):
+        assert main(["doctor", *form]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_cache_that_leads_nowhere_is_said_to_be_so(root, found):
+    root.parent.mkdir()
+    root.symlink_to(root.parent / "nowhere")
+    assert f'cache,writable,"no: no folder, and no link to one: {root}"' in found("--csv")
+    held = json.loads(found("--json"))["cache"]
+    assert held["writable"] is False
+    assert str(root) in held["reason"]
+
+
+def test_a_home_that_is_not_known_is_named_and_nothing_else_is_lost(found, monkeypatch, capsys):
+    monkeypatch.setenv(cache.ENVIRONMENT, "~nosuchuser/x")
+    lines = found("--csv").splitlines()
+    assert "cache,folder,none" in lines
+    (line,) = [line for line in lines if line.startswith("cache,writable,")]
+    assert "no: ACCOUNTANT_CACHE_DIR = '~nosuchuser/x'" in line
+    assert any(line.startswith("versions,") for line in lines)
+    assert main(["doctor", "--clear-cache"]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "ACCOUNTANT_CACHE_DIR = '~nosuchuser/x'" in message
+
+
+def test_a_parent_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    imports = f"""
+from accountant.cli import doctor, main
+from accountant.numerics import cache
+import rich.console, sys
+cache._names(), doctor._versions(), doctor._extras()
+doctor.epsilon = lambda *_, **__: None
+cache.os.environ[cache.ENVIRONMENT] = {str(tmp_path / "theirs" / "mine")!r}
+"""
+    code = 'main(["doctor", "--csv"]); sys.exit(main(["doctor", "--clear-cache"]))'
+    done = run_as_nobody(imports, code, Path(doctor.__file__).parents[2])
+    assert "cache,writable,no: Permission denied" in done.stdout, done.stderr
+    assert "versions,python," in done.stdout
+    assert done.returncode == 2
+    assert cache.ENVIRONMENT in done.stderr
+    assert done.stderr.count("\n") == 1
