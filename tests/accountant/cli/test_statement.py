@@ -46,12 +46,16 @@ def test_unit_adjacency_and_route_are_stated(capsys):
     assert "one record replaced by another (replace adjacency)" in shown(capsys, "reverse-knn-central-1.0")
 
 
-@pytest.mark.parametrize("unit", ["", " ", "per\nson"])
+@pytest.mark.parametrize("unit", ["", " ", "per\nson", "per\u202eson"])
 def test_a_unit_that_is_no_word_is_refused(capsys, unit):
     assert main(["statement", "dp-sgd", "--unit", unit]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
     assert "accepted: what one record stands for" in captured.err
+
+
+def test_a_unit_is_a_word_of_any_language(capsys):
+    assert "one می\u200cروم added or removed" in shown(capsys, "figure5-gaussian", "--unit", "می\u200cروم")
 
 
 def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
