@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from accountant.calibration import Tries
-from accountant.cli.arguments import add_plan, add_route, read_plan, refuse_private, route
+from accountant.cli.arguments import TOLERANCE, add_plan, add_route, read_plan, refuse_private, route
 from accountant.cli.completion import complete_number, complete_with
 from accountant.cli.pricing import present
 from accountant.errors import (
@@ -23,7 +23,7 @@ from accountant.errors import (
 )
 from accountant.guarantee import Guarantee, format_up
 from accountant.numerics.decimals import format_exact, format_up_short
-from accountant.patience import allow_work, check_patience, share_patience
+from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
 from accountant.plan import Plan
 from accountant.plan_lines import UNITS
 from accountant.plan_numbers import INNER, inner_table
@@ -175,6 +175,9 @@ def _command(options: argparse.Namespace, vary: str) -> str:
     for name in ("method", "conversion"):
         if (chosen := getattr(options, name)) is not None:
             words += [f"--{name}", chosen]
+    for name, usual in (("tolerance", TOLERANCE), ("patience", PATIENCE)):
+        if (chosen := getattr(options, name)) != usual:
+            words += [f"--{name}", format_exact(chosen)]
     return shlex.join(words)
 
 
