@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ __all__ = [
     "add_forms",
     "console",
     "escape_latex",
+    "escape_markdown",
     "print_json",
     "write_table",
 ]
@@ -178,18 +180,18 @@ def _write_csv(table: Table) -> None:
 
 def _write_markdown(table: Table) -> None:
     def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(_escape_markdown(cell) for cell in cells)} |"
+        return f"| {' | '.join(escape_markdown(cell) for cell in cells)} |"
 
-    above = [f"**{_escape_markdown(text)}**" for text in (table.heading, table.title) if text]
+    above = [f"**{escape_markdown(text)}**" for text in (table.heading, table.title) if text]
     rules = ["---" if column.kind == "text" else "---:" for column in table.columns]
     grid = [line([column.title for column in table.columns]), f"| {' | '.join(rules)} |", *map(line, table.cells())]
-    below = [_escape_markdown(text) for text in (table.caption, *table.notes) if text]
+    below = [escape_markdown(text) for text in (table.caption, *table.notes) if text]
     print("\n\n".join([*above, "\n".join(grid), *below]))
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is, in one cell of a table."""
-    return " ".join("".join(f"\\{mark}" if mark in "\\`*_[]<>|#" else mark for mark in text).split())
+    return " ".join("".join(f"\\{mark}" if mark in "\\`*_[]<>|#~&$" else mark for mark in text).split())
 
 
 def _write_latex(table: Table) -> None:
@@ -214,14 +216,21 @@ LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    '"': "\\textquotedbl{}",
+    "'": "\\textquotesingle{}",
+    '"': "\\textquotesingle{}\\textquotesingle{}",  # a straight double one needs a package for its font
+    "`": "\\textasciigrave{}",
+    "[": "{[}",  # an option, and "*" a variant, of the end of the row above
+    "*": "{*}",
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
+
+LIGATURES = re.compile(r"([-,])(?=\1)")
+"""What LaTeX would print as one character with the next, once `LATEX` is applied."""
 
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is, on one line."""
-    return "".join(LATEX.get(mark, mark) for mark in " ".join(text.split()))
+    return LIGATURES.sub(r"\1\\/", "".join(LATEX.get(mark, mark) for mark in " ".join(text.split())))
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -14,7 +14,7 @@ from accountant.plan import Plan
 from accountant.price import epsilon
 from accountant.risk import RiskInterval, gaussian_dp
 from accountant.summary import assumptions, parameters_in_words
-from accountant.tables import add_forms, escape_latex, print_json
+from accountant.tables import add_forms, escape_latex, escape_markdown, print_json
 from accountant.terminal import delta_of, number, show_work
 
 __all__ = ["add_statement"]
@@ -56,8 +56,8 @@ def _run(options: argparse.Namespace) -> int:
         ends = {"mu": None if mu is None else mu.upper, "mu_lower": None if mu is None else mu.lower or None}
         print_json({**price.as_dict(), "plan": plan.name, **ends, "fpr_floor": FLOOR, "text": " ".join(sentences)})
     else:
-        text = " ".join(sentences)
-        print(escape_latex(text) if options.form == "latex" else text)
+        escape = {"latex": escape_latex, "markdown": escape_markdown}.get(options.form, str)
+        print(escape(" ".join(sentences)))
     return 0
 
 

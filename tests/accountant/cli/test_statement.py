@@ -69,6 +69,14 @@ def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
     assert "mu-Gaussian" not in shown(capsys, str(plan), "--set", "count=0")
 
 
+def test_markdown_shows_names_as_they_are(capsys, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('delta = 1e-5\n[[release]]\nname = "a_b%*z*"\nevent = "gaussian"\nsigma = 2\n')
+    assert "releases, and no others: a\\_b%\\*z\\*, once (gaussian: sigma 2)." in shown(capsys, str(plan), "--markdown")
+    assert "a_b%*z*, once" in shown(capsys, str(plan))
+    assert "a_b%*z*, once" in json.loads(shown(capsys, str(plan), "--json"))["text"]
+
+
 def test_a_private_cost_has_no_statement(capsys):
     assert main(["statement", "figure5-data-dependent-screening"]) == 2
     captured = capsys.readouterr()
