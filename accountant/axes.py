@@ -42,10 +42,11 @@ def read_axis(name: str, column: Any) -> list[Any]:
     originals = [_plain(each) for each in column] if array.ndim == 1 and not isinstance(column, np.ndarray) else values
     if any(map(_is_missing, originals)):
         raise ParameterError(f"{name} = {shorten(column)} has missing values; accepted: values that are there")
-    if originals is not values and array.dtype.kind in "ifcUS":
+    if originals is not values:
+        rounded = array.dtype.kind in "fcUS"
         for given, kept in zip(originals, values, strict=True):
-            # a nan is none of these; a truth value equals a number
-            if (given != kept and given == given) or (isinstance(given, bool) and not isinstance(kept, bool)):
+            changed = rounded and given != kept and given == given  # a nan is none of these
+            if changed or (isinstance(given, bool) and not isinstance(kept, bool)):
                 raise ParameterError(
                     f"{name} = {shorten(given)} becomes {shorten(kept)} beside the others; accepted: values that an "
                     "array can hold together, such as integers up to 2**53"

@@ -9,12 +9,12 @@ from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from unicodedata import category
 
 from accountant.errors import PlanError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.event import Event
 from accountant.events.parameters import Parameter, parameters_of
+from accountant.plain_text import is_plain
 from accountant.plan_lines import (
     EVENT_KEYS,
     EVENTS,
@@ -135,11 +135,7 @@ class Plan:
                     f'{releases[0].event.adjacency}; accepted: one for all, such as adjacency = "replace" for the plan'
                 )
             releases.append(release)
-        description = tables.get("description", "")
-        if not isinstance(description, str) or not all(map(_shows, description)):
-            accepted = "text without control characters other than tabs and ends of lines"
-            raise PlanError(f"{name}: description = {shorten(description)}; accepted: {accepted}")
-        return cls(name, description.strip(), delta, tuple(releases), tables, written)
+        return cls(name, _description(name, tables), delta, tuple(releases), tables, written)
 
     def with_value(self, targets: str, value: float) -> Plan:
         """The same plan with ``release.key`` (or several, separated by commas) set to `value`.
@@ -304,13 +300,16 @@ def composition_from_tables(tables: Iterable[Mapping[str, Any]]) -> Composition:
 def _place(plan: str, number: int, line: Mapping[str, Any]) -> str:
     """Where an error is, for its message."""
     given = line.get("name")
-    return f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and given.isprintable() else "")
+    return f"{plan}: release {number}" + (f" ({given})" if isinstance(given, str) and is_plain(given) else "")
 
 
-def _shows(mark: str) -> bool:
-    """Whether a character of a text is what readers see, and does not steer what shows it."""
-    # other spaces, what joins or divides letters, and what is newer than Python's own table
-    return mark.isprintable() or mark in "\t\n\u00ad\u200c\u200d" or category(mark) in ("Zs", "Cn")
+def _description(plan: str, tables: Mapping[str, Any]) -> str:
+    text = tables.get("description", "")
+    plain = text.replace("\r\n", "\n") if isinstance(text, str) else "\0"
+    if not is_plain(plain, lines=True):
+        accepted = "text without control characters other than tabs and ends of lines"
+        raise PlanError(f"{plan}: description = {shorten(text)}; accepted: {accepted}")
+    return plain.strip()
 
 
 def _release(plan: str, number: int, line: Mapping[str, Any], event: Event, taken: set[str]) -> Release:
@@ -324,8 +323,9 @@ def _release(plan: str, number: int, line: Mapping[str, Any], event: Event, take
 def _name(line: Mapping[str, Any], event_name: str, taken: set[str]) -> str:
     if "name" in line:
         name = line["name"]
-        if not isinstance(name, str) or not name.isprintable() or not name or "." in name or "," in name:
-            raise PlanError(f"name = {shorten(name)}; accepted: text without dots and commas, on one line")
+        if not isinstance(name, str) or not is_plain(name) or not name or "." in name or "," in name:
+            accepted = "text without dots and commas, on one line, without control characters"
+            raise PlanError(f"name = {shorten(name)}; accepted: {accepted}")
         if name in taken:
             raise PlanError(f"the name {name!r} is used twice; accepted: a name of its own for every release")
         return name

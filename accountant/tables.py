@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -190,7 +191,7 @@ def _write_markdown(table: Table) -> None:
 
 def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is, in one cell of a table."""
-    return " ".join("".join(f"\\{mark}" if mark in "\\`*_[]<>|#" else mark for mark in text).split())
+    return " ".join("".join(f"\\{mark}" if mark in "\\`*_[]<>|#~&$" else mark for mark in text).split())
 
 
 def _write_latex(table: Table) -> None:
@@ -215,15 +216,21 @@ LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    '"': "\\char34{}",  # \\textquotedbl is known in some encodings alone
+    "'": "\\textquotesingle{}",
+    '"': "\\textquotesingle{}\\textquotesingle{}",  # a straight double one needs a package for its font
+    "`": "\\textasciigrave{}",
+    "[": "{[}",  # an option, and "*" a variant, of the end of the row above
+    "*": "{*}",
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
+
+LIGATURES = re.compile(r"([-,])(?=\1)")
+"""What LaTeX would print as one character with the next, once `LATEX` is applied."""
 
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is, on one line."""
-    escaped = "".join(LATEX.get(mark, mark) for mark in " ".join(text.split()))
-    return escaped.replace("--", "-{}-").replace("--", "-{}-")  # two would be one long dash
+    return LIGATURES.sub(r"\1\\/", "".join(LATEX.get(mark, mark) for mark in " ".join(text.split())))
 
 
 def console(*, stderr: bool = False) -> Console:

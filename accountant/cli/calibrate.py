@@ -176,8 +176,8 @@ def _command(options: argparse.Namespace, vary: str) -> str:
         if (chosen := getattr(options, name)) is not None:
             words += [f"--{name}", chosen]
     for name, usual in (("tolerance", TOLERANCE), ("patience", PATIENCE)):
-        if (given := getattr(options, name)) != usual:
-            words += [f"--{name}", format_exact(given)]
+        if (chosen := getattr(options, name)) != usual:
+            words += [f"--{name}", format_exact(chosen)]
     return shlex.join(words)
 
 

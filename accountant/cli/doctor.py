@@ -9,10 +9,10 @@ import re
 import time
 from typing import Any
 
-from accountant.errors import PlanError
+from accountant.errors import ParameterError, PlanError
 from accountant.events.gaussian import Gaussian
 from accountant.events.subsampled import PoissonSubsampled
-from accountant.numerics.cache import ENVIRONMENT, cache_root, can_write_cache, clear_cache, list_cache
+from accountant.numerics.cache import ENVIRONMENT, cache_root, clear_cache, list_cache, why_nothing_is_kept
 from accountant.numerics.kernel import first_calls
 from accountant.price import epsilon
 from accountant.processes import count_processors
@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         "compilation": _compilation(),
         "threads": _threads(),
     }
-    rows = [(group, name, _word(value)) for group, values in found.items() for name, value in values.items()]
+    rows = [(group, *line) for group, values in found.items() for line in _lines(values)]
     columns = [Column("", wrap=False), Column("what", wrap=False), Column("found")]
     write_table(Table("accountant doctor", columns, rows), options.form, found)
     return 0
@@ -59,7 +59,8 @@ def _clear(form: str) -> int:
         clear_cache()
     except OSError as error:
         raise PlanError(
-            f"{cache_root()}: {error.strerror or error}; accepted: a cache that can be written, or {ENVIRONMENT}"
+            f"{cache_root()}: {error.strerror or error}; accepted: a cache that can be read and written, or another "
+            f"by {ENVIRONMENT}"
         ) from None
     values = {"removed files": len(held), "removed bytes": sum(size for _, size in held), "folder": str(cache_root())}
     columns = [Column("what"), Column("found")]
@@ -107,13 +108,13 @@ def _extras() -> dict[str, str]:
 
 
 def _cache() -> dict[str, Any]:
-    held, root = list_cache(), cache_root()
-    return {
-        "folder": str(root),
-        "files": len(held),
-        "bytes": sum(size for _, size in held),
-        "writable": can_write_cache(),
-    }
+    held, reason = list_cache(), why_nothing_is_kept()
+    try:
+        folder = str(cache_root())
+    except ParameterError:
+        folder = "none"
+    found = {"folder": folder, "files": len(held), "bytes": sum(size for _, size in held), "writable": reason is None}
+    return found if reason is None else {**found, "reason": reason}
 
 
 def _compilation() -> dict[str, Any]:
@@ -133,6 +134,14 @@ def _threads() -> dict[str, Any]:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     stated = {name: os.environ[name] for name in names if name in os.environ}
     return {"processors": count_processors(), **stated}
+
+
+def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and values in words; the reason why a cache is not writable stands behind the no."""
+    words = {name: _word(value) for name, value in values.items()}
+    if reason := words.pop("reason", None):
+        words["writable"] += f": {reason}"
+    return list(words.items())
 
 
 def _word(value: Any) -> str:

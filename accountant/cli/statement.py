@@ -9,6 +9,7 @@ from accountant.adjacency import Adjacency
 from accountant.cli.arguments import add_plan, add_route, read_plan, route
 from accountant.errors import AccountantError, DataDependentError, PlanError
 from accountant.guarantee import Guarantee, format_down, format_up
+from accountant.plain_text import is_plain
 from accountant.plan import Plan
 from accountant.price import epsilon
 from accountant.risk import RiskInterval, gaussian_dp
@@ -40,7 +41,7 @@ def add_statement(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if not options.unit.strip() or not options.unit.isprintable():
+    if not options.unit.strip() or not is_plain(options.unit):
         raise PlanError(f"--unit {options.unit!r}; accepted: what one record stands for, such as person")
     plan = read_plan(options)
     if plan.composition.data_dependent:
@@ -55,9 +56,8 @@ def _run(options: argparse.Namespace) -> int:
         ends = {"mu": None if mu is None else mu.upper, "mu_lower": None if mu is None else mu.lower or None}
         print_json({**price.as_dict(), "plan": plan.name, **ends, "fpr_floor": FLOOR, "text": " ".join(sentences)})
     else:
-        text = " ".join(sentences)
         escape = {"latex": escape_latex, "markdown": escape_markdown}.get(options.form, str)
-        print(escape(text))
+        print(escape(" ".join(sentences)))
     return 0
 
 

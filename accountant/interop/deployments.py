@@ -17,6 +17,7 @@ from accountant.errors import MissingExtra, PlanError, real, shorten
 from accountant.events.composition import Composition
 from accountant.events.zero_concentrated import ZeroConcentratedDP
 from accountant.guarantee import Guarantee, format_up
+from accountant.plain_text import is_plain
 from accountant.plan import Plan
 from accountant.summary import parameters_in_words
 
@@ -177,7 +178,7 @@ def reprice(record: Mapping[str, Any], delta: float | None = None) -> list[Repri
         loss = deployment.get("privacy_loss", {}).get("privacy_parameters", {})
         basic = deployment.get("basic", deployment.get("product", deployment))
         name = str(basic.get("name", basic.get("short_name", "deployment")))
-        name = "".join(each if each.isprintable() else " " for each in name)
+        name = "".join(each if is_plain(each) else " " for each in name)
         rho = loss.get("rho")
     except (KeyError, TypeError, AttributeError):
         raise PlanError(f"{shorten(record)} is not a record; accepted: a mapping with the key deployment") from None

@@ -17,16 +17,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from accountant.errors import ParameterError, shorten
+from accountant.errors import ParameterError
 
 __all__ = [
     "ENVIRONMENT",
     "cache_root",
-    "can_write_cache",
     "clear_cache",
     "compile_function",
     "find_folder",
     "list_cache",
+    "why_nothing_is_kept",
 ]
 
 ENVIRONMENT = "ACCOUNTANT_CACHE_DIR"
@@ -37,10 +37,8 @@ PACKAGE = Path(__file__).parent.parent
 WITHOUT_KERNELS = ("cli", "report", "testing")
 """Folders in which nothing is compiled: what changes there leaves the cache as it is."""
 
-MADE = re.compile(r".+-[0-9a-f]{12}-[0-9a-f]{12}")
-"""Names of folders that some version made, see `find_folder`: whatever else stands beside them is somebody's."""
-
-OURS = "knn-accountant"
+OURS = re.compile(r"[^-]+-[0-9a-f]{12}-[0-9a-f]{12}")
+"""Names of folders that any version of this package makes, as `find_folder` does; what has another is somebody's."""
 
 _lock = threading.Lock()
 
@@ -53,19 +51,21 @@ def cache_root() -> Path:
     Raises
     ------
     ParameterError
-        It stands in the home of a user whom nobody knows.
+        It is to stand in the home directory of a user who has none.
     """
-    if own := os.environ.get(ENVIRONMENT):
-        try:
+    own = os.environ.get(ENVIRONMENT, "")
+    try:
+        if own:
             return Path(own).expanduser() / "kernels"
-        except RuntimeError:
-            accepted = "a directory, or one in the home of a user who is known"
-            raise ParameterError(f"{ENVIRONMENT} = {shorten(own)}; accepted: {accepted}") from None
-    if numbas := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(numbas) / OURS / "kernels"
-    from platformdirs import user_cache_path
+        if numbas := os.environ.get("NUMBA_CACHE_DIR"):
+            return Path(numbas) / "knn-accountant" / "kernels"
+        from platformdirs import user_cache_path
 
-    return user_cache_path(OURS, appauthor=False) / "kernels"
+        return user_cache_path("knn-accountant", appauthor=False).expanduser() / "kernels"
+    except RuntimeError:
+        raise ParameterError(
+            f"{ENVIRONMENT} = {own!r}, and no home directory is known for it; accepted: the absolute path of a folder"
+        ) from None
 
 
 def compile_function(function: Callable[..., Any], **options: Any) -> Any:
@@ -88,7 +88,7 @@ def compile_function(function: Callable[..., Any], **options: Any) -> Any:
     import numba
 
     with _lock:  # numba reads the directory when a function is given to it
-        folder = _find_writable()
+        folder = _find_place()
         if folder is None:
             return numba.njit(**options)(function)
         if options.get("no_cpython_wrapper"):  # numba's names of files do not tell it from one that has a wrapper
@@ -142,13 +142,8 @@ def _names() -> tuple[str, str, str]:
     return __version__, hashlib.sha256(place.encode()).hexdigest()[:12], state.hexdigest()[:12]
 
 
-def can_write_cache() -> bool:
-    """Whether what is compiled is kept, in a folder that is made if it is not there."""
-    return _find_writable() is not None
-
-
-def _find_writable() -> Path | None:
-    """The folder of this version; None where there is none that can be written."""
+def _find_place() -> Path | None:
+    """The folder, made if it is not there; None where there can be none, or it cannot be written."""
     try:
         return _make_folder(cache_root())
     except ParameterError:
@@ -157,12 +152,10 @@ def _find_writable() -> Path | None:
 
 @lru_cache
 def _make_folder(root: Path) -> Path | None:
-    """The folder, made if it is not there; None where it cannot be written."""
     folder = find_folder(root)
     try:
         new = not folder.is_dir()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        tempfile.TemporaryFile(dir=folder).close()
+        _try_folder(folder)
     except OSError:
         return None
     if new:
@@ -170,52 +163,79 @@ def _make_folder(root: Path) -> Path | None:
     return folder
 
 
+def _try_folder(folder: Path) -> None:
+    """Make the folder, if it is not there, and a file in it that does not stay."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tempfile.TemporaryFile(dir=folder).close()
+
+
+def why_nothing_is_kept() -> str | None:
+    """Why the folder cannot be written; None where it can. What is made to find that out is removed."""
+    try:
+        folder = find_folder(cache_root())
+    except ParameterError as error:
+        return str(error)
+    made = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    try:
+        _try_folder(folder)
+    except FileExistsError as error:
+        return f"no folder, and no link to one: {error.filename}"
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        for path in made:
+            with suppress(OSError):  # not made, or used by another process meanwhile
+                path.rmdir()
+    return None
+
+
 def _remove_stale(folder: Path) -> None:
     """Remove what earlier states of this installation left, also beside the package."""
     _, place, _ = _names()
-    for other in folder.parent.glob(f"*-{place}-*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+    with suppress(OSError):  # what may be written may still be hidden
+        for other in _folders(folder.parent):
+            if other != folder and other.name.split("-")[1] == place:
+                shutil.rmtree(other, ignore_errors=True)
     for left in PACKAGE.rglob("__pycache__/*.nb[ic]"):
         with suppress(OSError):
             left.unlink()
 
 
+def _folders(root: Path) -> list[Path]:
+    """Folders of all versions; an OSError where nobody may look."""
+    try:
+        found = sorted(path for path in root.iterdir() if OURS.fullmatch(path.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [path for path in found if path.is_dir() and not path.is_symlink()]
+
+
 def list_cache() -> list[tuple[Path, int]]:
-    """Files of all versions in the cache, with their sizes in bytes; those that can be seen."""
-    found, folders = [], list[Path]()
-    with suppress(OSError):
-        folders = _list_folders(cache_root())
-    for path in sorted(path for folder in folders for path in folder.rglob("*")):
-        with suppress(OSError):
-            if path.is_file():
-                found.append((path, path.stat().st_size))
+    """Files of all versions in the cache that can be seen, with their sizes in bytes."""
+    found: list[tuple[Path, int]] = []
+    with suppress(OSError, ParameterError):
+        for path in (path for folder in _folders(cache_root()) for path in sorted(folder.rglob("*"))):
+            with suppress(OSError):
+                if path.is_file():
+                    found.append((path, path.stat().st_size))
     return found
 
 
-def _list_folders(root: Path) -> list[Path]:
-    """Folders that some version made; what else is there is left alone, also a link."""
-    try:
-        return [
-            path for path in root.iterdir() if MADE.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
-        ]
-    except FileNotFoundError:
-        return []
-
-
 def clear_cache() -> None:
-    """Remove all that any version keeps; the next price compiles again.
+    """Remove all that any version keeps, and nothing else; the next price compiles again.
 
     Raises
     ------
+    ParameterError
+        There can be no cache.
     OSError
         A file cannot be removed.
     """
     root = cache_root()
     _make_folder.cache_clear()
-    for folder in _list_folders(root):
+    for folder in _folders(root):
         shutil.rmtree(folder)
-    with suppress(OSError):  # it may hold something else, or be a link
+    with suppress(OSError):  # it is a link, or holds what is somebody's
         root.rmdir()
-        if root.parent.name == OURS:  # another was chosen by the user
+        if not os.environ.get(ENVIRONMENT):
             root.parent.rmdir()

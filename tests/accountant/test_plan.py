@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import accountant as ac
 from accountant.cli import main
+from accountant.errors import PlanError
 from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
 from accountant.renyi.conversion import epsilon_from_renyi
 
@@ -73,16 +75,52 @@ def test_delta_and_count_may_be_left_out(plan_file):
     assert plan.description == ""
 
 
-@pytest.mark.parametrize("text", ["می\u200cروم", "क्\u200dष", "👩\u200d💻", "hy\u00adphen", "\U0001fae8"])
-def test_a_description_joins_and_divides_letters(plan_file, text):
-    """Marks that Persian and Hindi are written with were refused as control characters."""
-    assert load_plan(plan_file(f'description = "{text}"\n' + GAUSSIAN)).description == text
-
-
 def test_a_description_has_spaces_and_lines_of_any_kind(plan_file):
     text = "Two\u00a0steps:\n\tvotes, \U0001f512\u3000and screening"
     plan = load_plan(plan_file(f'description = """{text}"""\n' + GAUSSIAN))
     assert plan.description == text
+
+
+LANGUAGES = {
+    "Persian": "می\u200cروم",
+    "Hindi": "क्\u200dष",
+    "a joined emoji": "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+    "a soft hyphen": "Stimm\u00adabgabe",
+    "Khmer": "ការ\u200bបោះឆ្នោត",
+    "a character of tomorrow": "a \U0003fff0 b",
+    "other spaces": "投票\u3000二\u00a0三",
+}
+
+
+@pytest.mark.parametrize("text", LANGUAGES.values(), ids=LANGUAGES)
+def test_descriptions_and_names_are_written_in_every_language(plan_file, text):
+    plan = load_plan(plan_file(f'description = "{text}"\n' + SCREENING.replace('"screening"', f'"{text}"')))
+    assert plan.description == plan.releases[0].name == text
+    assert plan.targets(f"{text}.sigma") == [(0, "sigma")]
+
+
+def test_a_carriage_return_before_a_newline_ends_a_line(plan_file):
+    plan = load_plan(plan_file('description = "a\\r\\nb"\n' + GAUSSIAN))
+    assert plan.description == "a\nb"
+    assert Plan.from_tables("p", {**plan.tables, "description": "a\r\nb"}).description == "a\nb"
+
+
+STEERING = [
+    *map(chr, [*range(9), *range(11, 32), *range(127, 160)]),
+    *"\u2028\u2029\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+    "\ud800",
+    "\udfff",
+]
+
+
+@pytest.mark.parametrize("mark", STEERING, ids=ascii)
+def test_what_steers_a_terminal_is_no_text(mark):
+    (line,) = tomllib.loads(GAUSSIAN)["release"]
+    with pytest.raises(PlanError, match=r"description = 'a.*; accepted: text without control characters"):
+        Plan.from_tables("p", {"description": f"a{mark}b", "release": [line]})
+    with pytest.raises(PlanError, match=r"name = 'a.*; accepted: text without dots.*control characters"):
+        Plan.from_tables("p", {"release": [{**line, "name": f"a{mark}b"}]})
 
 
 def test_delta_zero_asks_for_pure_dp(plan_file):

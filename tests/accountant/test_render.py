@@ -3,10 +3,11 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
-from accountant.tables import FORMS, Column, Table, escape_latex, write_table
+from accountant.tables import FORMS, Column, Table, escape_latex, escape_markdown, write_table
 
 AWKWARD = [
     'a & b_c 100% $x^2$ {#} ~ \\ "q"',
@@ -14,6 +15,10 @@ AWKWARD = [
     "two\nlines",
     "[bold]x[/bold]",
     "comma, 'x'",
+    "--vary",
+    "[0, 1] starts a row",
+    "*stars* start one",
+    "~~gone~~ &amp; $x$ a,,b ---",
 ]
 
 
@@ -68,16 +73,34 @@ def test_latex_has_no_character_of_the_text_that_commands(text, text_of):
     whole = text_of(table_of([text]), "latex")
     assert whole.count("\\begin") == whole.count("\\end") == 2
     assert escape_latex(text) in whole
-    left = escape_latex(text)
+    left = escape_latex(text).replace("-\\/", "-").replace(",\\/", ",").replace("{[}", "").replace("{*}", "")
     for known in ("\\textbackslash{}", "\\textasciitilde{}", "\\textasciicircum{}", "\\textless{}", "\\textgreater{}"):
         left = left.replace(known, "")
-    for known in ("\\textbar{}", "\\char34{}", *(f"\\{mark}" for mark in "&%$#_{}")):
+    for known in ("\\textbar{}", "\\textquotesingle{}", "\\textasciigrave{}", *(f"\\{mark}" for mark in "&%$#_{}")):
         left = left.replace(known, "")
-    assert not set(left.replace("-{}-", "")) & set('\\&%$#_{}~^<>|"\n')
+    assert not set(left) & set("\\&%$#_{}~^<>|\"'`[*\n")
+    assert not any(line.lstrip().startswith(("[", "*")) for line in whole.splitlines())
 
 
-def test_latex_prints_options_as_they_are_typed():
-    assert escape_latex('--vary a "b" ---') == "-{}-vary a \\char34{}b\\char34{} -{}-{}-"
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("--vary a---b", "-\\/-vary a-\\/-\\/-b"),
+        ("1e-05, -2,,3", "1e-05, -2,\\/,3"),
+        ("'a' `b`", "\\textquotesingle{}a\\textquotesingle{} \\textasciigrave{}b\\textasciigrave{}"),
+        ('"', "\\textquotesingle{}\\textquotesingle{}"),
+        ("[0, 1] 2 * 3", "{[}0, 1] 2 {*} 3"),
+    ],
+)
+def test_latex_prints_characters_as_they_are_without_packages(text, written):
+    """Two hyphens would be a dash, quotes would be curly, and a bracket would be an option of the row above."""
+    assert escape_latex(text) == written
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_markdown_has_no_mark_of_the_text_that_is_not_escaped(text):
+    left = re.sub(r"\\[\W_]", "", escape_markdown(text))
+    assert not set(left) & set("\\`*_[]<>|#~&$")
 
 
 def test_forms_exclude_each_other():

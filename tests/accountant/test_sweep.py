@@ -135,8 +135,9 @@ def test_bad_requests_are_refused(changes, words):
         ([2**63 + 1, 2], "beside the others; accepted: values that an array can hold together"),
         ([1 + 2**60, 2j], "beside the others"),
         (["a", 1], "n = 1 becomes '1' beside the others"),
-        ([True, 2.0], "n = True becomes 1.0 beside the others"),
-        ([2, np.True_], "n = True becomes 1 beside the others"),
+        ([True, 2.0], r"n = True becomes 1\.0 beside the others; accepted"),
+        ([2, np.bool_(False)], "n = False becomes 0 beside the others"),
+        ((1 + 1j, True), "n = True becomes "),
         ([b"a\0", b"b"], "beside the others"),
     ],
 )
@@ -159,6 +160,7 @@ def test_no_value_is_changed_before_it_is_priced(values, words):
         np.ma.masked_array([1.0, 2.0], [False, False]),
         (1, 2),
         [np.int64(2**53), np.float64(0.5)],
+        [True, np.bool_(False)],
     ],
 )
 def test_values_reach_the_function_as_they_are(values):

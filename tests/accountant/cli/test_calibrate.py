@@ -123,13 +123,15 @@ def test_the_command_that_is_suggested_asks_for_the_same(tmp_path, capsys):
     assert 0.98765 < price <= 0.98765432198
 
 
-def test_the_command_that_is_suggested_has_the_same_patience(calibrate, tmp_path, capsys):
-    path = tmp_path / "plan.toml"
+@pytest.mark.parametrize(
+    "asked", [[], ["--tolerance", "0.3"], ["--patience", "50"], ["--tolerance", "0.125", "--patience", "2.5"]]
+)
+def test_the_command_that_is_suggested_has_the_same_tolerance_and_patience(tmp_path, capsys, asked):
+    path = tmp_path / "p.toml"
     path.write_text('delta = 1e-5\n[[release]]\nname = "a"\nevent = "gaussian"\nsigma = 2\n')
-    assert main(["calibrate", str(path), "--epsilon", "1", "--tolerance", "0.3", "--patience", "7.5"]) == 0
-    assert "--epsilon 1 --tolerance 0.3 --patience 7.5" in " ".join(capsys.readouterr().out.split())
-    assert main(["calibrate", str(path), "--epsilon", "1"]) == 0
-    assert "--patience" not in capsys.readouterr().out
+    assert main(["calibrate", str(path), "--epsilon", "1", *asked]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"--epsilon 1((?: --\w+ [\d.]+)*)", shown)[1].split() == asked
 
 
 def test_what_a_plan_does_not_state_is_refused(calibrate, capsys):

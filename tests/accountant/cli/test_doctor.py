@@ -2,12 +2,14 @@
 
 import json
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 import accountant as ac
 from accountant.cli import doctor, main
 from accountant.numerics import cache
+from tests.disks import run_as_nobody
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_an_extra_that_lacks_something_says_how_to_get_it(monkeypatch):
 
 
 def test_the_cache_is_cleared_and_nothing_else(root, capsys):
-    folder = root / f"0.1.0-{12 * '0'}-{12 * '1'}"
+    folder = root / f"0.1.0-{'a' * 12}-{'b' * 12}"
     folder.mkdir(parents=True)
     (folder / "kernel.nbi").write_bytes(b"123")
     (root.parent / "mine.txt").write_text("kept")
@@ -50,46 +52,6 @@ def test_the_cache_is_cleared_and_nothing_else(root, capsys):
     assert (found["removed files"], found["removed bytes"]) == (1, 3)
     assert [path.name for path in root.parent.iterdir()] == ["mine.txt"]
     assert main(["doctor", "--clear-cache"]) == 0
-
-
-def test_what_others_keep_beside_kernels_is_left(root, capsys):
-    """All that stood in a folder of that name was removed, and the directory that the user had named."""
-    made, others = root / f"0.1.0-{12 * 'a'}-{12 * '1'}", root / "thesis"
-    for folder in (made, others):
-        folder.mkdir(parents=True)
-        (folder / "chapter.txt").write_text("mine")
-    (root / f"0.2.0-{12 * 'b'}-{12 * '2'}").symlink_to(others)
-    assert main(["doctor", "--clear-cache", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["removed files"] == 1
-    assert not made.exists()
-    assert (others / "chapter.txt").read_text() == "mine"
-
-
-def test_a_cache_behind_a_link_is_cleared(root, capsys, tmp_path):
-    behind = tmp_path / "elsewhere"
-    (behind / f"0.1.0-{12 * 'a'}-{12 * '1'}").mkdir(parents=True)
-    root.parent.mkdir()
-    root.symlink_to(behind)
-    assert main(["doctor", "--clear-cache"]) == 0
-    assert root.is_symlink()
-    assert list(behind.iterdir()) == []
-
-
-@pytest.mark.parametrize("broken", ["nowhere", "kernels"])
-def test_a_cache_behind_a_broken_link_is_not_writable(root, broken):
-    root.parent.mkdir()
-    root.symlink_to(root.parent / broken)
-    cache._make_folder.cache_clear()
-    assert not doctor._cache()["writable"]
-
-
-def test_a_cache_of_nobody_is_one_line(capsys, monkeypatch):
-    monkeypatch.setenv(cache.ENVIRONMENT, "~nobody-of-that-name/x")
-    for arguments in (["doctor"], ["doctor", "--clear-cache"]):
-        assert main(arguments) == 2
-        message = capsys.readouterr().err
-        assert message.count("\n") == 1
-        assert "ACCOUNTANT_CACHE_DIR = '~nobody-of-that-name/x'; accepted: " in message
 
 
 def test_a_cache_that_cannot_be_cleared_is_one_line(root, capsys, monkeypatch):
@@ -101,3 +63,56 @@ def test_a_cache_that_cannot_be_cleared_is_one_line(root, capsys, monkeypatch):
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert "Permission denied; accepted: " in message
+
+
+@pytest.fixture
+def found(root, capsys, monkeypatch):
+    """What the command prints, by group; its price compiles nothing."""
+    monkeypatch.setattr(doctor, "epsilon", lambda *_, **__: None)
+
+    def run(*form):
+        assert main(["doctor", *form]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_cache_that_leads_nowhere_is_said_to_be_so(root, found):
+    root.parent.mkdir()
+    root.symlink_to(root.parent / "nowhere")
+    assert f'cache,writable,"no: no folder, and no link to one: {root}"' in found("--csv")
+    held = json.loads(found("--json"))["cache"]
+    assert held["writable"] is False
+    assert str(root) in held["reason"]
+
+
+def test_a_home_that_is_not_known_is_named_and_nothing_else_is_lost(found, monkeypatch, capsys):
+    monkeypatch.setenv(cache.ENVIRONMENT, "~nosuchuser/x")
+    lines = found("--csv").splitlines()
+    assert "cache,folder,none" in lines
+    (line,) = [line for line in lines if line.startswith("cache,writable,")]
+    assert "no: ACCOUNTANT_CACHE_DIR = '~nosuchuser/x'" in line
+    assert any(line.startswith("versions,") for line in lines)
+    assert main(["doctor", "--clear-cache"]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "ACCOUNTANT_CACHE_DIR = '~nosuchuser/x'" in message
+
+
+def test_a_parent_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    imports = f"""
+from accountant.cli import doctor, main
+from accountant.numerics import cache
+import rich.console, sys
+cache._names(), doctor._versions(), doctor._extras()
+doctor.epsilon = lambda *_, **__: None
+cache.os.environ[cache.ENVIRONMENT] = {str(tmp_path / "theirs" / "mine")!r}
+"""
+    code = 'main(["doctor", "--csv"]); sys.exit(main(["doctor", "--clear-cache"]))'
+    done = run_as_nobody(imports, code, Path(doctor.__file__).parents[2])
+    assert "cache,writable,no: Permission denied" in done.stdout, done.stderr
+    assert "versions,python," in done.stdout
+    assert done.returncode == 2
+    assert cache.ENVIRONMENT in done.stderr
+    assert done.stderr.count("\n") == 1

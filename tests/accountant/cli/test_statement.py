@@ -46,12 +46,16 @@ def test_unit_adjacency_and_route_are_stated(capsys):
     assert "one record replaced by another (replace adjacency)" in shown(capsys, "reverse-knn-central-1.0")
 
 
-@pytest.mark.parametrize("unit", ["", " ", "per\nson"])
+@pytest.mark.parametrize("unit", ["", " ", "per\nson", "per\u202eson"])
 def test_a_unit_that_is_no_word_is_refused(capsys, unit):
     assert main(["statement", "dp-sgd", "--unit", unit]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
     assert "accepted: what one record stands for" in captured.err
+
+
+def test_a_unit_is_a_word_of_any_language(capsys):
+    assert "one می\u200cروم added or removed" in shown(capsys, "figure5-gaussian", "--unit", "می\u200cروم")
 
 
 def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
@@ -63,6 +67,14 @@ def test_latex_is_escaped_and_nothing_has_no_mu(capsys, tmp_path):
     assert json.loads(shown(capsys, str(plan), "--json"))["mu_lower"] is None
     assert "a\\_b, once" in text
     assert "mu-Gaussian" not in shown(capsys, str(plan), "--set", "count=0")
+
+
+def test_markdown_shows_names_as_they_are(capsys, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('delta = 1e-5\n[[release]]\nname = "a_b%*z*"\nevent = "gaussian"\nsigma = 2\n')
+    assert "releases, and no others: a\\_b%\\*z\\*, once (gaussian: sigma 2)." in shown(capsys, str(plan), "--markdown")
+    assert "a_b%*z*, once" in shown(capsys, str(plan))
+    assert "a_b%*z*, once" in json.loads(shown(capsys, str(plan), "--json"))["text"]
 
 
 def test_a_private_cost_has_no_statement(capsys):
@@ -95,10 +107,3 @@ def test_the_price_says_its_route_and_why_it_is_not_certified(capsys, tmp_path):
         assert words in out
         assert (why in out) == bool(said)
         assert said in out
-
-
-def test_names_are_escaped_in_markdown(capsys, tmp_path):
-    path = tmp_path / "plan.toml"
-    path.write_text('delta = 1e-5\n[[release]]\nname = "a_b*z*"\nevent = "gaussian"\nsigma = 2\n')
-    assert "a\\_b\\*z\\*, once" in shown(capsys, str(path), "--markdown")
-    assert "a_b*z*, once" in shown(capsys, str(path))

@@ -212,6 +212,8 @@ def test_names_in_records_do_not_steer_the_terminal():
     loss = {"privacy_parameters": {"rho": 1.0, "delta": 1e-6}}
     (found,) = reprice({"deployment": {"basic": {"name": "a\x1b[31m\nb"}, "privacy_loss": loss}})
     assert found.name == "a [31m b"
+    (found,) = reprice({"deployment": {"basic": {"name": "می\u200cروم"}, "privacy_loss": loss}})
+    assert found.name == "می\u200cروم"
 
 
 def test_files_are_not_replaced_unasked(tmp_path, capsys):
