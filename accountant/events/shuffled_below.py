@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_rounds import operations_for_words
 from accountant.events.shuffled_words import worst_words
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import remember, spend
+from accountant.patience import fits, remember, spend
 
 __all__ = ["BestAttack", "OneAttack", "pairs_below"]
 
@@ -38,6 +37,9 @@ WIDE = 20.0
 
 WIDER, FEW = (1.0, 4.0), 4000
 """How many times as many are tried of so few users: scores of unlikely reports are large, and few others hide them."""
+
+LEFT = 2.0
+"""For how many times what those take there must be patience."""
 
 FINE = 4.0
 """Standard deviations of one score, in units of the grid, where there is room."""
@@ -176,13 +178,15 @@ def pairs_below(local: Event, users: int, points: tuple[float, ...], words: floa
     some = points if users < CROWD else (points[len(points) // 2],)
     size = 2 ** math.ceil(math.log2(WIDE * FINE * math.sqrt(users)))
     size = min(max(size, LEAST_POINTS), MOST_POINTS)
-    windows = [WIDE * wider for wider in (WIDER if users <= FEW else WIDER[:1])]
-    for attack in attacks_on(local):
-        work = size * (TERM * min(attack.others.size, MOST_SCORES) + TRANSFORM)
-        for point, wide in product(some[:1] if attack.is_line else some, windows):
+    attacks = [(attack, point) for attack in attacks_on(local) for point in (some[:1] if attack.is_line else some)]
+    works = [size * (TERM * min(attack.others.size, MOST_SCORES) + TRANSFORM) for attack, _ in attacks]
+    for wider in WIDER:
+        if wider > 1.0 and (users > FEW or not fits(LEFT * sum(works))):
+            break  # no lower end is lost for a better one
+        for (attack, point), work in zip(attacks, works, strict=True):
             spend(max(work - moment, 0.0), WHAT)
             moment = max(moment - work, 0.0)
-            pair = pair_of_sums(attack, users, point, size, wide)
+            pair = pair_of_sums(attack, users, point, size, wider * WIDE)
             if pair is not None:
                 found.append(pair)
     if isinstance(local, RandomizedResponse):
