@@ -63,6 +63,10 @@ PLACE, REPORT, SPARE, FEW_KINDS = 8e3, 200.0, 300.0, 5
 """Operations of a time and what a spare report may have in common with both inputs, of a time and a report, and of a
 time, a spare report and a kind beyond a few."""
 
+HIDDEN, EASY = 0.5, 0.1
+"""Users over the largest ratio of likelihoods from which on, and the share of the last that is enough, as thetas that
+are good for one kind are good for all."""
+
 CELL, PAIR = 8e4, 50.0
 """The same of an integral over w: once, and for every pair of a report and a spare one."""
 
@@ -135,7 +139,8 @@ def prepare(epsilon: float, family: Family | Words | Threes, users: int, point: 
     log_first, log_second = own_logs
     own = np.exp(log_first) * -np.expm1(log_second + point - log_first)
     more = max(crowd.starts.size - 1 - FEW_KINDS, 0)
-    work = PLACE * own.size + REPORT * values.size + SPARE * crowd.spare_masses.size * more
+    spare = SPARE * (EASY if users * math.exp(-float(crowd.log_first.max())) >= HIDDEN else 1.0)
+    work = PLACE * own.size + REPORT * values.size + spare * crowd.spare_masses.size * more
     return Race(crowd, values, own, users - 1.0, known, min(near.log_delta, known), work)
 
 

@@ -99,7 +99,8 @@ class Shuffled(Event):
     the lower.
 
     In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
-    that a price may take by default: they are priced with more `patience`.
+    that a price may take by default. Of 10 e^epsilon0 users and more the price is then up to a tenth larger than with
+    more `patience`; of fewer, whose price would be many times as large, it is refused.
 
     In a round all users run the same randomizer once, and nothing but the reports' content reaches the observer: a hash
     function is either common to all or drawn afresh by each user and part of the report, not known by its user.
@@ -210,11 +211,14 @@ def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """The pair on the grid, by the worst data of words of all users or of fewer, where there is time for that."""
     if words := operations_for_words(local, users):
         return grid_pair(local, users, (users, words))
-    return grid_pair(local, users, fewer_searched(local, users))
+    may_race = work_ahead(local, users, RACES)[1] > 0.0
+    return grid_pair(local, users, fewer_searched(local, users), may_race)
 
 
 @remember("the profile of a round of shuffled bits", 64)
-def grid_pair(local: float | Event, users: int, words: tuple[int, float] = (0, 0.0)) -> tuple[FloatArray, FloatArray]:
+def grid_pair(
+    local: float | Event, users: int, words: tuple[int, float] = (0, 0.0), may_race: bool = True
+) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
     `words` are users of whom the worst data of words are found, all or fewer, and operations for that.
@@ -226,7 +230,7 @@ def grid_pair(local: float | Event, users: int, words: tuple[int, float] = (0, 0
     if words[0] == users:
         points, values = profile_of_words(local, *words)
     else:
-        points, values = profile_of(local, users)
+        points, values = profile_of(local, users, may_race)
         if words[0] and fits((1.0 + 2.0 * COUNTED_AHEAD) * words[1]):  # what is counted is ahead of what is done
             values = np.fmin(
                 values, [log_searched_delta(local, words[0], point, words[1]) for point in points.tolist()]
@@ -272,9 +276,9 @@ def profile_of_words(local: float | Event, users: int, most: float) -> tuple[Flo
     return np.append(points, local_epsilon(local)), np.append(values, -math.inf)
 
 
-def profile_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
+def profile_of(local: float | Event, users: int, may_race: bool) -> tuple[FloatArray, FloatArray]:
     """The same by the smallest of other bounds."""
-    once, each = work_ahead(local, users)
+    once, each = work_ahead(local, users, RACES) if may_race else (0.0, 0.0)
     spend(once + RACES * each, WHAT)
     with tally_work():
         points = grid(local, users)

@@ -92,15 +92,19 @@ def numbers_of_ones(kind: tuple[int, int, int]) -> Iterator[tuple[int, int, int]
 
 
 def bits_of(epsilon: float, kind: tuple[int, int, int]) -> Attack:
-    """Classes are how many bits are flipped of each of the three sorts, as the others see it."""
+    """Classes are how many bits are flipped of the three sorts, as the others see it; of equal ratios they are one."""
     same = [flips_of(epsilon, number) for number in kind]
     away = [each[::-1] for each in same]
     m, k, i = kind
+    a, b, c = np.indices((m + 1, k + 1, i + 1)).reshape(3, -1)
+    places = np.unique((a + b) * (m + i + 1) + a + c, return_inverse=True)[1]
+    laws = joint(away[0], away[1], same[2]), joint(away[0], same[1], away[2]), joint(*same)
+    first, second, others = (np.bincount(places, law).astype(float) for law in laws)
     return Attack(
-        joint(away[0], away[1], same[2]),
-        joint(away[0], same[1], away[2]),
-        joint(*same),
-        (8.0 * sum(kind) + 32.0) * ULP,
+        first,
+        second,
+        others,
+        (8.0 * sum(kind) + m + 33.0) * ULP,
         m == 0 and 0 in (k, i),
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_rounds import operations_for_words
 from accountant.events.shuffled_words import worst_words
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import fits, remember, spend
+from accountant.patience import fits, keep, remember, spend
 
 __all__ = ["BestAttack", "OneAttack", "pairs_below"]
 
@@ -40,6 +41,9 @@ WIDER, FEW = (1.0, 4.0), 4000
 
 LEFT = 2.0
 """For how many times what those take there must be patience."""
+
+SPENT = 0.8
+"""Share of the patience that is left that sums may take: what they tell is priced, too."""
 
 FINE = 4.0
 """Standard deviations of one score, in units of the grid, where there is room."""
@@ -141,9 +145,9 @@ class OneAttack(FromBelow):
         return self.above._curve(orders)
 
     def _surrogates(self, direction: Direction, step: float, log_lost: float, sign: int) -> list[tuple[Event, int]]:
-        known = self.local, self.users, points_of(self.local, self.users, self.above)
+        points = points_of(self.local, self.users, self.above)
         words = operations_for_words(self.local, self.users)
-        return [(costliest(*known, words, self.times, direction), 1)]
+        return [(costliest(tried_on(self.local, self.users, points, words), self.times, direction), 1)]
 
 
 class ScorePair(NamedTuple):
@@ -171,24 +175,73 @@ def points_with(above: Event, words: float) -> tuple[float, ...]:
     return tuple(sorted({share * each for each in at for share in SHARES} | {0.0}))
 
 
-@remember(WHAT, 16)
+class Tried(NamedTuple):
+    """A round, the epsilons at which scores are best, operations for the worst words if any, and how many sums."""
+
+    local: Event
+    users: int
+    points: tuple[float, ...]
+    words: float
+    sums: int
+
+
 def pairs_below(local: Event, users: int, points: tuple[float, ...], words: float = 0.0) -> tuple[ScorePair, ...]:
     """What some attacks on a round tell, whose scores are best at these epsilons, and with the worst words if known."""
-    found, moment = list[ScorePair](), MOMENT
-    some = points if users < CROWD else (points[len(points) // 2],)
-    size = 2 ** math.ceil(math.log2(WIDE * FINE * math.sqrt(users)))
-    size = min(max(size, LEAST_POINTS), MOST_POINTS)
-    attacks = [(attack, point) for attack in attacks_on(local) for point in (some[:1] if attack.is_line else some)]
-    works = [size * (TERM * min(attack.others.size, MOST_SCORES) + TRANSFORM) for attack, _ in attacks]
-    for wider in WIDER:
-        if wider > 1.0 and (users > FEW or not fits(LEFT * sum(works))):
-            break  # no lower end is lost for a better one
-        for (attack, point), work in zip(attacks, works, strict=True):
-            spend(max(work - moment, 0.0), WHAT)
-            moment = max(moment - work, 0.0)
-            pair = pair_of_sums(attack, users, point, size, wider * WIDE)
-            if pair is not None:
-                found.append(pair)
+    return pairs_of(tried_on(local, users, points, words))
+
+
+def tried_on(local: Event, users: int, points: tuple[float, ...], words: float) -> Tried:
+    """What is tried is the same throughout a price: as many sums as there is patience for when it is asked first."""
+    made = (tried_on, local, users, points)
+    return Tried(local, users, points, words, keep(made, lambda: sums_that_fit(local, users, points)))
+
+
+def sums_of(local: Event, users: int, points: tuple[float, ...]) -> list[tuple[Attack, float, float]]:
+    """Attacks, the epsilons at which their scores are best, and how wide the grid is; what counts most comes first."""
+    middle = len(points) // 2
+    some = sorted(points, key=lambda point: abs(points.index(point) - middle)) if users < CROWD else [points[middle]]
+    attacks = attacks_on(local)
+    aimed = [(attack, point) for point in some for attack in attacks if not (attack.is_line and point != some[0])]
+    return [(*each, WIDE * wider) for wider in (WIDER if users <= FEW else WIDER[:1]) for each in aimed]
+
+
+def size_for(users: int) -> int:
+    """Points of a transform."""
+    return min(max(1 << math.ceil(math.log2(WIDE * FINE * math.sqrt(users))), LEAST_POINTS), MOST_POINTS)
+
+
+def work_of(attack: Attack, size: int) -> float:
+    """Operations of one attack's sums."""
+    return size * (TERM * min(attack.others.size, MOST_SCORES) + TRANSFORM)
+
+
+def sums_that_fit(local: Event, users: int, points: tuple[float, ...]) -> int:
+    """How many there is patience for; of the wider ones all or none, and what is left is more than they take."""
+    works = np.cumsum(works_of(local, users, points))
+    few = works.size // 2 if users <= FEW else works.size
+    if few < works.size and fits(LEFT * float(works[-1]) - MOMENT):
+        return works.size
+    return sum(fits(max(work - MOMENT, 0.0) / SPENT) for work in works[:few].tolist())
+
+
+@lru_cache(maxsize=16)
+def works_of(local: Event, users: int, points: tuple[float, ...]) -> tuple[float, ...]:
+    """Operations of the sums of all attacks."""
+    return tuple(work_of(attack, size_for(users)) for attack, _, _ in sums_of(local, users, points))
+
+
+@remember(WHAT, 16)
+def pairs_of(tried: Tried) -> tuple[ScorePair, ...]:
+    """The same of what is tried."""
+    local, users, points, words, sums = tried
+    found, moment, size = list[ScorePair](), MOMENT, size_for(users)
+    for attack, point, wide in sums_of(local, users, points)[:sums]:
+        work = work_of(attack, size)
+        spend(max(work - moment, 0.0), WHAT)
+        moment = max(moment - work, 0.0)
+        pair = pair_of_sums(attack, users, point, size, wide)
+        if pair is not None:
+            found.append(pair)
     if isinstance(local, RandomizedResponse):
         facts = Facts(local.bits, local.ones, local.length)
         if words:
@@ -201,11 +254,9 @@ def pairs_below(local: Event, users: int, points: tuple[float, ...], words: floa
 
 
 @remember(WHAT, 16)
-def costliest(
-    local: Event, users: int, points: tuple[float, ...], words: float, times: int, direction: Direction
-) -> Event:
+def costliest(tried: Tried, times: int, direction: Direction) -> Event:
     """The pair of which so many releases cost most, about: the largest product of costs at some deltas."""
-    pairs = pairs_below(local, users, points, words)
+    pairs = pairs_of(tried)
     if not pairs:
         return PureDP(0.0, Adjacency.REPLACE)
     return max(pairs, key=lambda pair: math.prod(about_costs(pair, times))).directed(direction)

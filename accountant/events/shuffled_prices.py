@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from accountant.errors import OutOfPatience
 from accountant.events.blanket import local_epsilon
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import (
@@ -56,10 +57,9 @@ def epsilon_of_round(local: float | Event, users: int, log_delta: float) -> floa
     end = local_epsilon(local)
     if most := operations_for_all_words(local, users):
         return epsilon_of_words(local, end, (users, most), log_delta)
-    once, each = work_ahead(local, users)
-    found = epsilon_where(
-        partial(log_round_delta, local, users), end, log_delta, (once + SEARCHED * each, each > 0.0, once * each > 0.0)
-    )
+    once, each = work_ahead(local, users, SEARCHED)
+    profile = partial(log_round_delta, local, users, race=each > 0.0)
+    found = epsilon_where(profile, end, log_delta, (once + SEARCHED * each, each > 0.0, once * each > 0.0))
     found = lower_by_numbers(local, users, found, log_delta)
     found = lower_by_two(local, users, found, log_delta)
     words = fewer_searched(local, users)
@@ -100,7 +100,7 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
         return min(math.exp(log_searched_delta(local, users, epsilon, most)) + LEAST, 1.0)
     once, each = work_ahead(local, users)
     spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
-    log_delta = log_round_delta(local, users, epsilon)
+    log_delta = log_delta_in_time(local, users, epsilon)
     if fits(work_of_known(local, users)):
         log_delta = min(log_delta, log_known_delta(local, users, epsilon))
     if (work := work_of_two(local, users)) and fits(work):
@@ -109,6 +109,16 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
         log_delta = min(log_delta, log_searched_delta(local, words[0], epsilon, words[1]))
     # an underflow to 0 would claim pure DP
     return min(math.exp(log_delta) + LEAST, 1.0)
+
+
+def log_delta_in_time(local: float | Event, users: int, epsilon: float) -> float:
+    """Log of the smallest delta that is known, without a race where that takes too long and slots cost little."""
+    try:
+        return log_round_delta(local, users, epsilon)
+    except OutOfPatience:
+        if work_ahead(local, users, math.inf)[1] > 0.0:
+            raise
+        return log_round_delta(local, users, epsilon, race=False)
 
 
 def operations_for_all_words(local: float | Event, users: int) -> float:

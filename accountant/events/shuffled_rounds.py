@@ -11,6 +11,7 @@ notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from accountant.events.shuffled_words import (
 )
 from accountant.events.word_laws import slack_of
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import OPERATIONS_PER_SECOND, grant, spend
+from accountant.patience import OPERATIONS_PER_SECOND, fits, grant, keep, spend
 
 __all__ = [
     "MOST_BITS",
@@ -77,6 +78,9 @@ SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
 """Users, in the mean, who come from what all have in common, and beyond whom slots cost little, so that no race is run;
 beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
+
+ENOUGH_SLOTS = 10.0
+"""The same from which on they are at most a tenth of epsilon: where there is no patience for a race, they do."""
 
 TWO_HIDE = 8.0
 """Users, times e^-epsilon0, up to which two of them may cost less than what is known of all, with bits that are too
@@ -188,14 +192,21 @@ def may_race(epsilon: float, facts: Facts, users: int) -> bool:
         return False
     if facts.bits < 2 or not LEAST_EPSILON < facts.bits * epsilon <= MOST_EPSILON:
         return False
+    return in_slots(epsilon, facts, users) < (SLOTS if facts.bits <= FEW_BITS else FEW_SLOTS)
+
+
+def in_slots(epsilon: float, facts: Facts, users: int) -> float:
+    """How many users, in the mean, come from what all have in common."""
     log_share, most = common_share(epsilon, facts, users)
-    return most * math.exp(log_share) < (SLOTS if facts.bits <= FEW_BITS else FEW_SLOTS)
+    return most * math.exp(log_share)
 
 
-def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
+def work_ahead(local: float | Event, users: int, points: float = 0.0) -> tuple[float, float]:
     """About how many operations races take, once, and at every point; none where none are run.
 
-    Of a single bit what the laws of all reports take, once; of words of few users what the worst data take, each time.
+    Nor are they where so many points, if any, take longer than there is patience for, and slots cost little: that is
+    asked once for a price. Of a single bit what the laws of all reports take, once; of words of few users what the
+    worst data take, each time.
     """
     if not isinstance(local, RandomizedResponse):
         return 0.0, 0.0
@@ -206,7 +217,17 @@ def work_ahead(local: float | Event, users: int) -> tuple[float, float]:
         return 0.0, work_of_point(facts, users)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
-    several = [work_of(local.epsilon, each, users) for each in facts_for_races(local.epsilon, facts, users)]
+    once, each = work_of_races(local.epsilon, facts, users)
+    if not points or in_slots(local.epsilon, facts, users) < ENOUGH_SLOTS:
+        return once, each
+    chosen = keep((work_ahead, local, users, points), lambda: fits(once + points * each))
+    return (once, each) if chosen else (0.0, 0.0)
+
+
+@lru_cache(maxsize=64)
+def work_of_races(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
+    """About how many operations races take, once, and at every point."""
+    several = [work_of(epsilon, each, users) for each in facts_for_races(epsilon, facts, users)]
     return sum(once for once, _ in several), sum(each for _, each in several)
 
 

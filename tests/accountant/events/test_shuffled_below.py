@@ -10,7 +10,7 @@ import pytest
 
 import accountant as ac
 from accountant.events.shuffled_attacks import attacks_on, bits_of, kinds_that_may_be
-from accountant.events.shuffled_below import law_of_sums, pair_of_sums, pairs_below, points_of
+from accountant.events.shuffled_below import law_of_sums, pair_of_sums, pairs_below, pairs_of, points_of
 from accountant.events.shuffled_inputs import Facts
 from accountant.plan import parse_plan
 from accountant.summary import assumptions
@@ -44,6 +44,38 @@ def test_wider_grids_take_no_lower_end_away():
     """They took what patience was left: 17 bits of 100 users had 0 for 0.978, three rounds of 32 bits 0 for 0.0719."""
     assert ac.epsilon(ac.Shuffled(RR(5 / 17, 17), 100), 1e-6).lower > 0.97
     assert ac.epsilon(3 * ac.Shuffled(RR(1 / 16, 32), 1000), 1e-6).lower > 0.0715
+
+
+@pytest.mark.parametrize("local", [RR(5 / 17, 17), RR(5 / 40, 40)])
+def test_lower_ends_hang_on_the_patience_and_not_on_what_was_asked_before(local):
+    """What was found with little patience was returned to those with more, and the other way round was refused."""
+    event = ac.Shuffled(local, 300)
+    found = {seconds: clean_price(event, seconds) for seconds in (0.6, 60.0)}
+    again = {seconds: ac.epsilon(event, 1e-6, patience=seconds) for seconds in (0.6, 60.0, 0.6)}
+    assert found[60.0].lower > found[0.6].lower > 0.9 * found[60.0].lower
+    for seconds, price in again.items():
+        assert (price.lower, price.epsilon) == (found[seconds].lower, found[seconds].epsilon)
+
+
+def clean_price(event, seconds):
+    pairs_of.cache_clear()
+    return ac.epsilon(event, 1e-6, patience=seconds)
+
+
+@pytest.mark.parametrize(("bits", "near"), [(12, 1.006), (14, 1.1)])
+def test_many_bits_of_few_users_are_priced_in_the_usual_patience(bits, near):
+    """They were refused: a race was counted ten times too long, and what knows nearly as much was not asked."""
+    found = ac.epsilon(ac.Shuffled(RR(2 / bits, bits), 100), 1e-6)
+    assert found.lower <= found.epsilon < near * found.lower
+    several = ac.epsilon(3 * ac.Shuffled(RR(2 / bits, bits), 100), 1e-6)
+    assert several.lower <= several.epsilon < 1.11 * several.lower
+
+
+def test_without_patience_for_a_race_much_is_not_paid_for():
+    with pytest.raises(ac.OutOfPatience, match="patience = "):
+        ac.epsilon(ac.Shuffled(RR(5 / 14, 14), 1000), 1e-6)
+    assert ac.delta(ac.Shuffled(RR(1 / 8, 16), 100), 0.4, patience=1.0).delta < 1.3e-7
+    assert ac.delta(ac.Shuffled(RR(1 / 8, 16), 100), 0.4, patience=20.0).delta < 3e-15
 
 
 # --- one user -----------------------------------------------------------------------------------------------
@@ -202,18 +234,29 @@ def test_kinds_are_of_words_that_may_be(facts):
 @pytest.mark.parametrize("kind", [(0, 0, 2), (1, 2, 1), (2, 1, 1)])
 @pytest.mark.parametrize("odds", [Fraction(11, 10), Fraction(20)])
 def test_probabilities_of_flips_in_rationals(kind, odds):
+    """Reports are one where both ratios are equal, and only there."""
     attack = bits_of(math.log(odds), kind)
     m, k, i = kind
-    exact = {side: [] for side in ("first", "second", "others")}
-    for flips in itertools.product(range(m + 1), range(k + 1), range(i + 1)):
+    exact = {side: {} for side in ("first", "second", "others")}
+    for a, b, c in itertools.product(range(m + 1), range(k + 1), range(i + 1)):
         for side, turned in (("first", (1, 1, 0)), ("second", (1, 0, 1)), ("others", (0, 0, 0))):
             mass = Fraction(1)
-            for number, l, other in zip(kind, flips, turned, strict=True):  # noqa: E741
+            for number, l, other in zip(kind, (a, b, c), turned, strict=True):  # noqa: E741
                 l = number - l if other else l  # noqa: E741
                 mass *= math.comb(number, l) * odds ** (number - l) / (1 + odds) ** number
-            exact[side].append(float(mass))
+            exact[side].setdefault((a + b, a + c), []).append(mass)
     for side, masses in exact.items():
-        assert getattr(attack, side) == pytest.approx(masses, rel=1e-14)
+        found = [float(sum(masses[place])) for place in sorted(masses)]
+        assert getattr(attack, side) == pytest.approx(found, rel=1e-14)
+    of_places = {
+        place: {
+            (p / r, q / r)
+            for p, q, r in zip(*(exact[side][place] for side in ("first", "second", "others")), strict=True)
+        }
+        for place in exact["others"]
+    }
+    assert all(len(each) == 1 for each in of_places.values())
+    assert len(set.union(*of_places.values())) == len(of_places)
 
 
 @pytest.mark.parametrize(("c", "l"), [(1, 2), (1, 5), (2, 3), (3, 4), (3, 5), (2, 9), (4, 6)])
