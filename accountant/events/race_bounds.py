@@ -33,6 +33,7 @@ __all__ = [
     "lower_cells",
     "mean_rate",
     "prepare",
+    "work_at",
 ]
 
 LEAST_RACED = -50.0
@@ -63,7 +64,7 @@ PLACE, REPORT, SPARE, FEW_KINDS = 8e3, 200.0, 300.0, 5
 """Operations of a time and what a spare report may have in common with both inputs, of a time and a report, and of a
 time, a spare report and a kind beyond a few."""
 
-HIDDEN, EASY = 0.5, 0.1
+HIDDEN, EASY = 0.5, 0.03
 """Users over the largest ratio of likelihoods from which on, and the share of the last that is enough, as thetas that
 are good for one kind are good for all."""
 
@@ -138,10 +139,19 @@ def prepare(epsilon: float, family: Family | Words | Threes, users: int, point: 
     values = crowd.speeds * np.exp(crowd.log_first) * -np.expm1(crowd.log_second + point - crowd.log_first)
     log_first, log_second = own_logs
     own = np.exp(log_first) * -np.expm1(log_second + point - log_first)
-    more = max(crowd.starts.size - 1 - FEW_KINDS, 0)
-    spare = SPARE * (EASY if users * math.exp(-float(crowd.log_first.max())) >= HIDDEN else 1.0)
-    work = PLACE * own.size + REPORT * values.size + spare * crowd.spare_masses.size * more
+    sizes = own.size, values.size, crowd.spare_masses.size, crowd.starts.size - 1
+    work = work_at(sizes, users * math.exp(-float(crowd.log_first.max())))
     return Race(crowd, values, own, users - 1.0, known, min(near.log_delta, known), work)
+
+
+def work_at(sizes: tuple[int, int, int, int], hiding: float) -> float:
+    """Operations of the rougher bound at a time, of what is told, reports, spare ones and kinds.
+
+    Beside users over the largest ratio of likelihoods.
+    """
+    told, reports, spares, kinds = sizes
+    share = EASY if hiding >= HIDDEN else 1.0
+    return PLACE * told + REPORT * reports + share * SPARE * spares * max(kinds - FEW_KINDS, 0)
 
 
 def mean_rate(race: Race) -> float:

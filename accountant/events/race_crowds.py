@@ -26,6 +26,7 @@ __all__ = [
     "Crowd",
     "Family",
     "Kind",
+    "count_reports",
     "crowd_from",
     "crowd_of",
     "families",
@@ -34,6 +35,10 @@ __all__ = [
     "log_words",
     "with_even_rest",
 ]
+
+
+SMALL = 16
+"""Bits in which inputs differ up to which many crowds are kept: of 64 each has 130 000 reports."""
 
 
 class Family(NamedTuple):
@@ -99,12 +104,28 @@ def with_even_rest(facts: Facts, family: Family) -> Family:
     return Family(family.bits, tuple(numbers), facts.length - family.bits)
 
 
-@lru_cache(maxsize=256)
 def crowd_of(epsilon: float, family: Family, slower: float, narrow: float) -> Crowd:
     """Others of all kinds of a family, with clocks of speeds e^(-k slower), and G as narrow as `log_words` says."""
+    return (small_crowd if family.bits <= SMALL else large_crowd)(epsilon, family, slower, narrow)
+
+
+def make_crowd(epsilon: float, family: Family, slower: float, narrow: float) -> Crowd:
+    """The same, made anew."""
     kinds = [kind_of(epsilon, each, family.even, narrow) for each in family.numbers]
     speeds = [math.exp(-k * slower) for _, k, _ in family.numbers]
     return crowd_from(kinds, speeds, [np.zeros(masses.size) for each in kinds for masses, _ in each.spares])
+
+
+small_crowd, large_crowd = lru_cache(maxsize=256)(make_crowd), lru_cache(maxsize=16)(make_crowd)
+
+
+def count_reports(family: Family) -> int:
+    """How many reports all kinds have, and as many spare ones, where G is even in no other bits.
+
+    Of both that is (k + 1)(i + 1) + m (d + 1): spare ones that agree in a bits with the first input have powers one
+    after the other, one for each number of the k bits among these, and m more.
+    """
+    return sum((k + 1) * (i + 1) + m * (k + i + 1) for m, k, i in family.numbers)
 
 
 def crowd_from(kinds: list[Kind], speeds: list[float], lacks: list[FloatArray]) -> Crowd:
@@ -161,7 +182,7 @@ def kind_of(epsilon: float, numbers: tuple[int, int, int], even: int, narrow: fl
     elsewhere = both + none if even else 2 * both - m
     powers = [2 * both - m + 2 * first - k, 2 * both - m + 2 * second - i, elsewhere + first + second]
     told, places = np.unique(np.stack(powers, axis=1), axis=0, return_inverse=True)
-    logs = log_words(k + i, narrow) + log_unflipped(epsilon, k + i, even)
+    logs, rests = log_words(k + i, narrow) + log_unflipped(epsilon, k + i, even), spare_rests(epsilon, m, even)
     return Kind(
         np.bincount(places.ravel(), masses).astype(float),
         np.exp(logs[(told[:, 0] - told[:, 1] + k + i) // 2] + epsilon * told[:, 2]),
@@ -170,7 +191,7 @@ def kind_of(epsilon: float, numbers: tuple[int, int, int], even: int, narrow: fl
         [
             spare_reports(epsilon, numbers, float(log_word), agree, some)
             for agree, log_word in enumerate(log_words(k + i, narrow))
-            for some in spare_rests(epsilon, m, even)
+            for some in rests
         ],
     )
 
@@ -213,14 +234,14 @@ def spare_reports(
     Equal rates are added up.
     """
     _, k, i = numbers
-    told = dict[int, float]()
-    for first in range(max(0, agree - i), min(k, agree) + 1):
-        share = math.comb(k, first) * math.comb(i, agree - first) * math.exp(log_word)
-        for elsewhere, mass in zip(rest.powers.tolist(), rest.masses.tolist(), strict=True):
-            power = elsewhere + i - agree + 2 * first
-            told[power] = told.get(power, 0.0) + share * mass
+    first = np.arange(max(0, agree - i), min(k, agree) + 1)
+    ways = [math.comb(k, some) * math.comb(i, agree - some) for some in first.tolist()]
+    powers = (2 * first[:, None] + rest.powers).ravel()
+    low, masses = int(powers.min()), np.outer(np.array(ways, dtype=float), rest.masses * math.exp(log_word)).ravel()
+    told = np.flatnonzero(np.bincount(powers - low))
     logs = log_word + log_unflipped(epsilon, k + i, rest.even)
-    return np.array(list(told.values())), np.exp(logs + epsilon * np.array(list(told), dtype=float))
+    likely = np.bincount(powers - low, masses)[told]
+    return np.asarray(likely, dtype=np.float64), np.exp(logs + epsilon * (told + low + i - agree))
 
 
 def probabilities(number: int, chance: float) -> FloatArray:

@@ -95,12 +95,12 @@ class Shuffled(Event):
     of words of known `length` of few users (two bits up to 140, three up to 13, four up to 5), whose worst data are
     found, fewer where epsilon is small. Of more bits they are some percent apart where about 2 e^epsilon0 users of
     known `length` or 10 e^epsilon0 others take part. Of fewer users, whom shuffling hides little, they are up to 4 %
-    apart of two bits, two fifths of four, four fifths of eight; of more than 16 bits the upper end may be many times
-    the lower.
+    apart of two bits, two fifths of four, four fifths of eight.
 
-    In small crowds, of about 40 e^epsilon0 users and fewer, more than twelve bits take longer than the five seconds
-    that a price may take by default. Of 10 e^epsilon0 users and more the price is then up to a tenth larger than with
-    more `patience`; of fewer, whose price would be many times as large, it is refused.
+    In small crowds, of about 40 e^epsilon0 users and fewer, many bits take long: one round of 17 at most the five
+    seconds that a price may take by default, of 24 about ten, of 32 half a minute. Without that `patience` the price
+    is up to a tenth larger of 10 e^epsilon0 users and more. Of fewer, up to 16 bits are refused, and of more bits the
+    upper end may be many times the lower.
 
     In a round all users run the same randomizer once, and nothing but the reports' content reaches the observer: a hash
     function is either common to all or drawn afresh by each user and part of the report, not known by its user.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from accountant.errors import OutOfPatience
 from accountant.events.blanket import local_epsilon
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import (
     fewer_searched,
+    has_many_bits,
     is_enumerated,
     log_known_delta,
     log_round_delta,
@@ -40,6 +41,9 @@ SEARCHED = 20
 FINE, RACED_FINE = 2e-10, 1e-5
 """Relative widths to which an epsilon is searched, and where a race may count, which varies by more."""
 
+FARTHER, LITTLE = 8.0, 1e-3
+"""By how much longer a step is than the one before, and the share of the local epsilon that stands for less."""
+
 STEPS, LOWEST = 7, 0.88
 """Values of that which goes through all numbers of words of few users, and from what share of an epsilon on."""
 
@@ -57,7 +61,7 @@ def epsilon_of_round(local: float | Event, users: int, log_delta: float) -> floa
     end = local_epsilon(local)
     if most := operations_for_all_words(local, users):
         return epsilon_of_words(local, end, (users, most), log_delta)
-    once, each = work_ahead(local, users, SEARCHED)
+    once, each = work_ahead(local, users, SEARCHED, True)
     profile = partial(log_round_delta, local, users, race=each > 0.0)
     found = epsilon_where(profile, end, log_delta, (once + SEARCHED * each, each > 0.0, once * each > 0.0))
     found = lower_by_numbers(local, users, found, log_delta)
@@ -81,9 +85,33 @@ def epsilon_where(
     nothing = highest <= log_delta
     spend((1 if nothing else SEARCHED) * tally[0], WHAT)
     with skip_counting():
+        if not nothing and varies:
+            return smallest_of_races(profile, end, log_delta)
         if not nothing and raced:
             highest = profile(0.0)
-        return smallest(profile, end, (highest, log_delta), RACED_FINE if varies else FINE)
+        return smallest(profile, end, (highest, log_delta), FINE)
+
+
+def smallest_of_races(profile: LogProfile, end: float, log_delta: float) -> float:
+    """The same by races: for the first inputs, and then, from there on, for all, which seldom cost more."""
+    first, known, target = cache(partial(profile, whole=False)), cache(profile), below(log_delta)  # a value takes long
+    high = min(about_normal(first(0.0), log_delta), end)
+    while high < end and not first(high) <= target:
+        high = min(2.0 * high, end)
+    low = high = smallest(first, high, (first(0.0), log_delta), RACED_FINE)
+    step = RACED_FINE
+    while high < end and not known(high) <= target:
+        low, step = high, step * FARTHER
+        high = min(high + step * max(high, LITTLE * end), end)
+    if low == high:
+        return low
+    return narrow(lambda epsilon: known(epsilon) - target, (low, high), SQUARE, fine=RACED_FINE)[1]
+
+
+def about_normal(at_zero: float, log_delta: float) -> float:
+    """About the epsilon at a delta of normal losses with that delta at epsilon 0, whose logs are given."""
+    mean = 2.5 * math.exp(at_zero)
+    return mean * math.sqrt(2.0 * max(at_zero - log_delta, 0.0)) + mean * mean / 2.0
 
 
 def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
@@ -113,6 +141,13 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
 
 def log_delta_in_time(local: float | Event, users: int, epsilon: float) -> float:
     """Log of the smallest delta that is known, without a race where that takes too long and slots cost little."""
+    if has_many_bits(local):
+        once, each = work_ahead(local, users, 1.0, True)
+        spend(once + each, WHAT)
+        if each == 0.0:
+            return log_round_delta(local, users, epsilon, race=False)
+        with skip_counting():
+            return log_round_delta(local, users, epsilon)
     try:
         return log_round_delta(local, users, epsilon)
     except OutOfPatience:

@@ -44,8 +44,9 @@ from accountant.events.race_bounds import (
     lower_cells,
     mean_rate,
     prepare,
+    work_at,
 )
-from accountant.events.race_crowds import Family, families, with_even_rest
+from accountant.events.race_crowds import Family, count_reports, families, with_even_rest
 from accountant.events.race_threes import Threes, threes_of
 from accountant.events.race_words import Words, words_of
 from accountant.events.shuffled_inputs import Facts
@@ -56,8 +57,8 @@ __all__ = ["RACED_BITS", "RACED_USERS", "log_race_delta"]
 Inputs = Family | Words | Threes
 """What inputs of the changed user and of others may be."""
 
-RACED_BITS, RACED_USERS = 16, 10**6
-"""Most bits and users for which a race is computed: its work grows with the sixth power of the bits."""
+RACED_BITS, RACED_USERS = 64, 10**6
+"""Most bits and users for which a race is computed: its work grows with the fifth power of the bits, about."""
 
 SMALLER, ROUNDS = 1.0, 5
 """Log of how far a bound is from what was expected before it is asked for again, by what it is; how often at most."""
@@ -113,15 +114,24 @@ BETTER = 0.02
 TIMES = 12.0
 """How many a bound takes, about."""
 
-MOST_SEEN, SEEN = 250.0, 100.0
-"""Clocks that are tried in a search, about: for inputs that differ in most bits, and in each number of fewer."""
+MOST_SEEN, ALL_SEEN, SEEN = 250.0, 100.0, 20.0
+"""Clocks that are tried in a search, about: for inputs that differ in most bits, and in each number of fewer, for all
+points or one epsilon."""
+
+CHECKED, NEAR, AT_ZERO = 0.1, 0.6, 0.1
+"""Share of the points that need bounds for all inputs, where one epsilon is searched; users over e^epsilon0 below which
+clocks of all points are, and the share of them that is of any number of users."""
 
 SLACK = 1e-8
 """Added to the logarithm for rounding."""
 
 
-def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
-    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two."""
+def log_race_delta(epsilon: float, facts: Facts, users: int, point: float, whole: bool = True) -> float:
+    """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others, at least two.
+
+    If not `whole`, only for the numbers of bits in which the inputs of the changed user differ that count most, about:
+    that is no more, and seldom less.
+    """
     place = anchors_of(epsilon, facts, users) * point / (facts.bits * epsilon)
     anchors = [min(int(place) + k, anchors_of(epsilon, facts, users) - 1) for k in range(2)]
     near = [min(clocks_near(epsilon, facts, users, anchor, 0, False).log_delta, 0.0) for anchor in anchors]
@@ -129,7 +139,7 @@ def log_race_delta(epsilon: float, facts: Facts, users: int, point: float) -> fl
     log_delta, found = near[0] + (place - int(place)) * (near[1] - near[0]) - usual, math.inf
     for _ in range(ROUNDS):
         expected = max(log_delta, LEAST_RACED)
-        log_delta = largest_of(epsilon, facts, users, point, expected)
+        log_delta = largest_of(epsilon, facts, users, point, expected, whole)
         found = min(found, log_delta)
         if found <= LEAST_RACED or abs(log_delta - expected) < SMALLER:
             break
@@ -146,15 +156,16 @@ def families_of(epsilon: float, facts: Facts, users: int) -> tuple[Inputs, ...]:
     return words_of(facts) or threes_of(epsilon, facts, users) or families(facts)
 
 
-def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float) -> float:
-    """The largest bound of any number of bits in which the inputs of the changed user differ.
+def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected: float, whole: bool) -> float:
+    """The largest bound of any number of bits in which the inputs of the changed user differ, or that of one of them.
 
     `expected` is the log of about what H may be: bounds are fine enough for that.
     """
     most, largest = anchors_of(epsilon, facts, users), -math.inf
     anchors = anchors_near(most * point / (facts.bits * epsilon), most)
     several = families_of(epsilon, facts, users)
-    for place, family in enumerate(several):
+    for place in places_of(epsilon, several)[: None if whole else 1]:
+        family = several[place]
         if point >= family.bits * epsilon:
             continue
         least = math.inf
@@ -172,6 +183,19 @@ def largest_of(epsilon: float, facts: Facts, users: int, point: float, expected:
         else:
             largest = max(largest, least)
     return largest
+
+
+def places_of(epsilon: float, several: tuple[Inputs, ...]) -> list[int]:
+    """Places of the families, of which that comes first whose reports tell most: others seldom need a finer bound.
+
+    That is about the largest variance of (P0 - P1)/R, a^m (a^k + a^i - 2) with a = 2 cosh(epsilon) - 1, of its kinds.
+    """
+    known = [family for family in several if isinstance(family, Family)]
+    if len(known) < len(several):
+        return list(range(len(several)))
+    ratio = 2.0 * math.cosh(epsilon) - 1.0
+    told = [max(ratio**m * (ratio**k + ratio**i - 2.0) for m, k, i in family.numbers) for family in known]
+    return sorted(range(len(several)), key=lambda place: -told[place])
 
 
 def anchors_near(place: float, most: int) -> list[int]:
@@ -193,8 +217,8 @@ def cells_with(epsilon: float, family: Inputs, users: int, point: float, near: C
 def ways_to_bound(facts: Facts, several: tuple[Inputs, ...], place: int) -> list[tuple[tuple[int, bool], Inputs]]:
     """Whose clocks may do, and whether they are for the other G: first those that need no search of their own."""
     family = several[place]
-    first = place if isinstance(family, Threes) else max(place - 1, 0)
-    found = [((before, False), family) for before in range(first, place + 1)]
+    whose = {place} if isinstance(family, Threes) else {0, max(place - 1, 0), place}
+    found = [((before, False), family) for before in sorted(whose)]
     other = with_other_reports(facts, family)
     return found if other is None else [*found, ((place, True), other)]
 
@@ -268,14 +292,40 @@ def rough_bound(epsilon: float, family: Inputs, users: int, point: float, near: 
     return cells_with(epsilon, family, users, point, near)[2]
 
 
-def work_of(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
-    """About what the clocks of all points take, and the bound at one."""
+def work_of(epsilon: float, facts: Facts, users: int, searched: bool = False) -> tuple[float, float]:
+    """About what the clocks of all points take, and the bound at one; if so, where but one epsilon is searched.
+
+    Most points of a search need the bound of the first inputs alone, and with many users they are near 0.
+    """
     several = families_of(epsilon, facts, users)
-    races = [prepare(epsilon, family, users, 0.0, Clocks()) for family in several]
-    most, numbers, works = races[0], races[0].own.size, sum(race.work for race in races)
-    longest = [race.work for race, family in zip(races, several, strict=True) if isinstance(family, Threes)]
-    searched = sum(longest) if longest else most.work
-    pairs = float(most.crowd.starts[-1]) * most.crowd.spare_masses.size / numbers**3
+    hiding = users * math.exp(-facts.bits * epsilon)
+    works = [work_of_family(epsilon, family, users, hiding) for family in several]
+    longest = [work for work, family in zip(works, several, strict=True) if isinstance(family, Threes)]
+    first, most = (sum(longest) if longest else works[0]), works[0]
     looked = len(anchors_near(0.5, anchors_of(epsilon, facts, users)))
-    cells = TIMES * (looked * works + most.work) + TIMES * numbers * (CELL + 2.0 * PAIR * pairs)
-    return TIMES * (MOST_SEEN * searched + SEEN * (works - searched)), 2.0 * cells
+    seen, share = (MOST_SEEN, 1.0) if not searched else (MOST_SEEN * near_zero(hiding), CHECKED)
+    cells = TIMES * (looked * (most + share * (sum(works) - most)) + most) + integrals_of(epsilon, several[0], users)
+    return TIMES * (seen * first + (SEEN if searched else ALL_SEEN) * (sum(works) - first)), 2.0 * cells
+
+
+def near_zero(hiding: float) -> float:
+    """About up to what share of epsilon0 an epsilon is searched, with so many users over e^epsilon0."""
+    return min(NEAR / max(hiding, NEAR) + AT_ZERO, 1.0)
+
+
+def work_of_family(epsilon: float, family: Inputs, users: int, hiding: float) -> float:
+    """What the rougher bound at a time takes."""
+    if not isinstance(family, Family):
+        return prepare(epsilon, family, users, 0.0, Clocks()).work
+    reports = count_reports(family)
+    return work_at((family.bits + 1, reports, reports, len(family.numbers)), hiding)
+
+
+def integrals_of(epsilon: float, family: Inputs, users: int) -> float:
+    """What integrals for the worst kinds take at a point."""
+    if isinstance(family, Family):
+        numbers, pairs = family.bits + 1, float(count_reports(family)) ** 2
+    else:
+        race = prepare(epsilon, family, users, 0.0, Clocks())
+        numbers, pairs = race.own.size, float(race.crowd.starts[-1]) * race.crowd.spare_masses.size
+    return TIMES * numbers * (CELL + 2.0 * PAIR * pairs / numbers**3)

@@ -38,12 +38,13 @@ from accountant.events.shuffled_words import (
 )
 from accountant.events.word_laws import slack_of
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import OPERATIONS_PER_SECOND, fits, grant, keep, spend
+from accountant.patience import OPERATIONS_PER_SECOND, fits, grant, has_limit, keep, spend
 
 __all__ = [
     "MOST_BITS",
     "RACES",
     "fewer_searched",
+    "has_many_bits",
     "is_enumerated",
     "log_alone",
     "log_bits_delta",
@@ -82,9 +83,9 @@ beyond whom they cost a hundredth of epsilon; what counts with more than so many
 ENOUGH_SLOTS = 10.0
 """The same from which on they are at most a tenth of epsilon: where there is no patience for a race, they do."""
 
-TWO_HIDE = 8.0
-"""Users, times e^-epsilon0, up to which two of them may cost less than what is known of all, with bits that are too
-many for a race."""
+MANY_BITS, TWO_HIDE = 16, 8.0
+"""Bits beyond which a race is run only where patience is set that is enough for it; and users, times e^-epsilon0, up to
+which two of them may then cost less than what is known of all."""
 
 FEW_HIDE = 30.0
 """Users, times e^-epsilon0, up to which races of sets of two entries are run: beyond, others say nearly as much."""
@@ -109,18 +110,21 @@ be had: others are no smaller, but for less than a millionth, and take most of t
 WHAT = "bounds on shuffled bits"
 
 
-def log_round_delta(local: float | Event, users: int, epsilon: float, race: bool = True, slots: bool = True) -> float:
+def log_round_delta(
+    local: float | Event, users: int, epsilon: float, race: bool = True, slots: bool = True, whole: bool = True
+) -> float:
     """log of the smallest known upper bound on H(e^epsilon), epsilon >= 0, of one round.
 
     The bound for bits alone where the general one is larger by far; without a race in small crowds, if told so; by a
-    race alone, where that is known to be the smallest, if told so.
+    race alone, where that is known to be the smallest, if told so; of the first inputs alone (`log_race_delta`), if
+    not `whole`.
     """
     found = math.inf
     if isinstance(local, RandomizedResponse):
         facts = Facts(local.bits, local.ones, local.length)
         if not slots:
             return log_races_delta(local.epsilon, facts, users, epsilon)
-        found = log_bits_delta(local.epsilon, facts, users, epsilon, race)
+        found = log_bits_delta(local.epsilon, facts, users, epsilon, race, whole)
         if local.bits == 1:
             if local.epsilon >= ALONE_FROM and found > SEEN and may_go_through(local.epsilon, users):
                 return min(found, log_alone(local, epsilon))
@@ -157,7 +161,9 @@ def logs_alone(local: Event, epsilons: FloatArray) -> FloatArray:
     return found
 
 
-def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race: bool = True) -> float:
+def log_bits_delta(
+    epsilon: float, facts: Facts, users: int, point: float, race: bool = True, whole: bool = True
+) -> float:
     """Log of an upper bound on H(e^point), point >= 0, of one changed report beside users - 1 others.
 
     Infinite where the bound is not computed: beyond `MOST_BITS` bits, or a local epsilon of `MOST_EPSILON`.
@@ -177,13 +183,13 @@ def log_bits_delta(epsilon: float, facts: Facts, users: int, point: float, race:
     several = (long,) if short is long else (long, short)
     found = min(log_sums_of(np.stack(each, axis=1), epsilon, facts, users, point) for each in several)
     if race and may_race(epsilon, facts, users):
-        return min(found, log_races_delta(epsilon, facts, users, point))
+        return min(found, log_races_delta(epsilon, facts, users, point, whole))
     return found
 
 
-def log_races_delta(epsilon: float, facts: Facts, users: int, point: float) -> float:
+def log_races_delta(epsilon: float, facts: Facts, users: int, point: float, whole: bool = True) -> float:
     """The same by races alone."""
-    return min(log_race_delta(epsilon, each, users, point) for each in facts_for_races(epsilon, facts, users))
+    return min(log_race_delta(epsilon, each, users, point, whole) for each in facts_for_races(epsilon, facts, users))
 
 
 def may_race(epsilon: float, facts: Facts, users: int) -> bool:
@@ -201,12 +207,12 @@ def in_slots(epsilon: float, facts: Facts, users: int) -> float:
     return most * math.exp(log_share)
 
 
-def work_ahead(local: float | Event, users: int, points: float = 0.0) -> tuple[float, float]:
+def work_ahead(local: float | Event, users: int, points: float = 0.0, searched: bool = False) -> tuple[float, float]:
     """About how many operations races take, once, and at every point; none where none are run.
 
-    Nor are they where so many points, if any, take longer than there is patience for, and slots cost little: that is
-    asked once for a price. Of a single bit what the laws of all reports take, once; of words of few users what the
-    worst data take, each time.
+    Nor are they where so many points, if any, take longer than there is patience for, and slots cost little or bits
+    are many: that is asked once for a price. Of a single bit what the laws of all reports take, once; of words of few
+    users what the worst data take, each time. If so, for an epsilon that is `searched`.
     """
     if not isinstance(local, RandomizedResponse):
         return 0.0, 0.0
@@ -217,17 +223,24 @@ def work_ahead(local: float | Event, users: int, points: float = 0.0) -> tuple[f
         return 0.0, work_of_point(facts, users)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
-    once, each = work_of_races(local.epsilon, facts, users)
-    if not points or in_slots(local.epsilon, facts, users) < ENOUGH_SLOTS:
+    once, each = work_of_races(local.epsilon, facts, users, searched)
+    if facts.bits <= MANY_BITS and (not points or in_slots(local.epsilon, facts, users) < ENOUGH_SLOTS):
         return once, each
+    if facts.bits > MANY_BITS and not has_limit():
+        return 0.0, 0.0
     chosen = keep((work_ahead, local, users, points), lambda: fits(once + points * each))
     return (once, each) if chosen else (0.0, 0.0)
 
 
+def has_many_bits(local: float | Event) -> bool:
+    """Whether a race is run only where there is patience for all of it."""
+    return isinstance(local, RandomizedResponse) and local.bits > MANY_BITS
+
+
 @lru_cache(maxsize=64)
-def work_of_races(epsilon: float, facts: Facts, users: int) -> tuple[float, float]:
+def work_of_races(epsilon: float, facts: Facts, users: int, searched: bool) -> tuple[float, float]:
     """About how many operations races take, once, and at every point."""
-    several = [work_of(epsilon, each, users) for each in facts_for_races(epsilon, facts, users)]
+    several = [work_of(epsilon, each, users, searched) for each in facts_for_races(epsilon, facts, users)]
     return sum(once for once, _ in several), sum(each for _, each in several)
 
 
@@ -263,7 +276,7 @@ def log_two_delta(local: float | Event, epsilon: float) -> float:
 
 def work_of_two(local: float | Event, users: int) -> float:
     """About how many operations that takes at a point; none where it is never computed."""
-    if not isinstance(local, RandomizedResponse) or not RACED_BITS < local.bits <= MOST_BITS or users < 2:
+    if not isinstance(local, RandomizedResponse) or not MANY_BITS < local.bits <= MOST_BITS or users < 2:
         return 0.0
     end = local.bits * local.epsilon
     if not LEAST_EPSILON < end <= MOST_EPSILON or users * math.exp(-end) > TWO_HIDE:

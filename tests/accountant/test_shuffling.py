@@ -614,7 +614,7 @@ def test_nothing_is_computed_twice_at_epsilon_zero(monkeypatch, event):
     asked = []
 
     def recorded(local, users, epsilon, race=True, **options):
-        asked.append((epsilon, race))
+        asked.append((epsilon, race, options.get("whole", True)))
         return log_round_delta(local, users, epsilon, race, **options)
 
     monkeypatch.setattr(shuffled_prices, "log_round_delta", recorded)

@@ -73,7 +73,7 @@ def test_many_bits_of_few_users_are_priced_in_the_usual_patience(bits, near):
 
 def test_without_patience_for_a_race_much_is_not_paid_for():
     with pytest.raises(ac.OutOfPatience, match="patience = "):
-        ac.epsilon(ac.Shuffled(RR(5 / 14, 14), 1000), 1e-6)
+        ac.epsilon(ac.Shuffled(RR(5 / 16, 16), 60), 1e-6)
     assert ac.delta(ac.Shuffled(RR(1 / 8, 16), 100), 0.4, patience=1.0).delta < 1.3e-7
     assert ac.delta(ac.Shuffled(RR(1 / 8, 16), 100), 0.4, patience=20.0).delta < 3e-15
 

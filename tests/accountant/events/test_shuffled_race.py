@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import accountant as ac
+from accountant.events import shuffled_prices
 from accountant.events.race_bounds import (
     NODES,
     Clocks,
@@ -20,18 +21,20 @@ from accountant.events.race_bounds import (
     pick,
     prepare,
 )
-from accountant.events.race_crowds import Family, families, kind_of, log_own, with_even_rest
+from accountant.events.race_crowds import Family, count_reports, crowd_of, families, kind_of, log_own, with_even_rest
 from accountant.events.race_kernels import NEAREST, fill_powers_at_ends, find_deviation, log_chord
 from accountant.events.race_thetas import log_mean
 from accountant.events.randomized_response import bernoulli_log_profile
 from accountant.events.shuffled import places_between
 from accountant.events.shuffled_inputs import Facts
 from accountant.events.shuffled_race import log_race_delta
+from accountant.events.shuffled_rounds import log_round_delta
 from accountant.events.shuffled_sums import log_chords
 from accountant.numerics.exponential_sums import sum_exponentials
 from tests.accountant.events.test_shuffled_bits import EVEN, TRIANGLE, report, report_at, worst_of
 from tests.cases import audit_after
 
+RR = ac.RandomizedResponse
 WORDS = tuple(itertools.product((0, 1), repeat=2))
 
 
@@ -510,3 +513,40 @@ def test_races_between_points():
     assert places_between(values, 16, 32) == [20, 24, 28]
     values = np.full(20 * 16 + 1, -1.0)
     assert places_between(values, 19 * 16, 20 * 16) == []
+
+
+@pytest.mark.parametrize("facts", [Facts(2), Facts(3), Facts(7), Facts(12), Facts(17), Facts(6, 0, 8), Facts(9, 0, 20)])
+def test_reports_are_counted_without_being_made(facts):
+    for family in families(facts):
+        crowd = crowd_of(0.3, family, 0.0, 0.1)
+        assert count_reports(family) == crowd.masses.size == crowd.spare_masses.size
+
+
+@pytest.mark.parametrize(
+    ("local", "users", "before", "most"),
+    [(RR(5 / 17, 17), 1000, 3.77, 0.2581), (RR(2 / 17, 17), 100, 0.2178, 0.2012)],
+    ids=str,
+)
+def test_more_than_16_bits(local, users, before, most):
+    """Of these there was no race, and epsilon up to fifteen times as large."""
+    found = ac.epsilon(ac.Shuffled(local, users), 1e-6, patience=20.0)
+    assert 0.97 * found.epsilon < found.lower <= found.epsilon < most < before
+
+
+@pytest.mark.parametrize(
+    ("local", "most"), [(RR(0.5, 5), 1), (RR(0.6, 8, length=10), 1), (RR(1.0, 3, length=5), 20)], ids=str
+)
+def test_a_search_needs_bounds_of_all_inputs_once(monkeypatch, local, most):
+    """Those for the inputs that count most come first; where it is others after all, these count."""
+    asked = []
+
+    def recorded(*args, whole=True, **options):
+        asked.append(whole and options.get("race", True))
+        return log_round_delta(*args, whole=whole, **options)
+
+    monkeypatch.setattr(shuffled_prices, "log_round_delta", recorded)
+    users, delta = round(5 * math.exp(local.bits * local.epsilon)), 1e-6
+    found = ac.shuffled_epsilon(local, users, delta)
+    assert 1 <= asked.count(True) <= most
+    assert log_round_delta(local, users, found) <= math.log(delta)
+    assert log_round_delta(local, users, found * (1 - 1e-4)) > math.log(delta)
