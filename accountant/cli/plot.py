@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.kind is not None:
         _refuse_without_effect(options)
-    target = None if options.out is None else check_output(options.out, FORMATS)
+    target = None if options.out is None else check_output(options.out, FORMATS, keep=[options.plan])
     need_matplotlib()
     plan = read_plan(options)
     if plan.composition.data_dependent and not options.public_votes:

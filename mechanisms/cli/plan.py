@@ -110,7 +110,9 @@ def _run(options: argparse.Namespace) -> int:
     from mechanisms.forecast import plan_labelling
     from mechanisms.forecast.planning import GRIDS, default_delta
 
-    target = None if options.plot is None else ac.files.check_output(options.plot, (".svg", ".png", ".pdf"))
+    target = None
+    if options.plot is not None:
+        target = ac.files.check_output(options.plot, (".svg", ".png", ".pdf"), keep=[options.public])
     features, labels, classes = _read_public(options)
     names = GRIDS[options.mechanism].__dataclass_fields__
     values = {name: value for name, value in vars(options).items() if name in names and value is not None}
