@@ -141,6 +141,8 @@ def parse_seed(text: str) -> int:
 
 def parse_classes(text: str) -> int | tuple[str, ...]:
     """A number of classes, or their names."""
+    from mechanisms.datasets.dataset import MAX_CLASSES
+
     names = tuple(name.strip() for name in text.split(","))
     if text.startswith("@"):
         try:
@@ -149,12 +151,11 @@ def parse_classes(text: str) -> int | tuple[str, ...]:
             reason = getattr(error, "strerror", None) or "is not text in UTF-8"
             raise argparse.ArgumentTypeError(f"{text!r}: {reason}; accepted: a file with a name on each line") from None
         names = tuple(line.strip() for line in lines if line.strip())
-    if len(names) == 1 and text.strip().isdigit() and int(text) >= 2:
-        return int(text)
-    if len(names) <= 1 or "" in names or len(set(names)) < len(names):
-        accepted = "a number such as 10, or two or more different names such as cat,dog; at least 2 classes"
-        raise argparse.ArgumentTypeError(f"{text!r}; accepted: {accepted}")
-    return names
+    number = int(text) if len(names) == 1 and text.strip().isdecimal() and len(text) < 99 else None
+    if not 2 <= (number or len(names)) <= MAX_CLASSES or "" in names or len(set(names)) < len(names):
+        accepted = "a number such as 10, or different names such as cat,dog"
+        raise argparse.ArgumentTypeError(f"{ac.shorten(text)}; accepted: {accepted}; 2 to {MAX_CLASSES} classes")
+    return number or names
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from mechanisms.cli.store_option import (
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
 from mechanisms.presets import PRESETS, individual_knn_preset
+from mechanisms.validation import check_real
 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
@@ -202,6 +203,7 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError("--store keeps what real answers cost; accepted: without --seed")
     if options.store is not None and options.ids is None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
+    check_real("delta", options.delta, "[0, 1)", lambda delta: 0 <= delta < 1)
     check_store(options.store)
     refuse_moving_digests(options)
     refuse_seeded_repeat(options)
