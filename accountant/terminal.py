@@ -30,7 +30,7 @@ __all__ = [
     "console",
     "delta_of",
     "escape_latex",
-    "filled",
+    "nonblank",
     "number",
     "number_range",
     "print_json",
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.register("type", None, filled)
+        self.register("type", None, nonblank)
 
     def add_subparsers(self, **options: Any) -> Any:
         """As in the base class; the chosen command's parser reads the rest, and names the option in its messages."""
@@ -127,7 +127,7 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
-def filled(text: str) -> str:
+def nonblank(text: str) -> str:
     """Text that is not blank, for argparse: a variable that a script has not set is no choice of a default."""
     if not text.strip():
         raise argparse.ArgumentTypeError(f"{text!r}; accepted: text that is not blank")

@@ -21,7 +21,7 @@ from accountant.events.composition import Composition
 from accountant.files import check_output
 from accountant.plan import Plan, Release
 from accountant.renyi.conversion import CONVERSIONS
-from accountant.terminal import delta_of, filled, number, number_range, show_work, whole
+from accountant.terminal import delta_of, nonblank, number, number_range, show_work, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def add_plot(commands: Any) -> None:
 
 
 def _names(text: str) -> list[str]:
-    return [filled(part.strip()) for part in text.split(",")]
+    return [nonblank(part.strip()) for part in text.split(",")]
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -81,7 +81,7 @@ def _add_common(parser: argparse.ArgumentParser, mechanism: str) -> None:
 
 def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
     """Options for the values to compare; the names are those of `plan_labelling`."""
-    add, names = parser.add_argument, values_of(ac.terminal.filled)
+    add, names = parser.add_argument, values_of(ac.terminal.nonblank)
     whole, real = values_of(ac.terminal.whole), values_of(ac.terminal.number)
     listed: dict[str, Any] = {"metavar": "A,B,C"}
     add("--queries", type=whole, help="numbers of queries (default: by the public points)", **listed)

@@ -40,7 +40,7 @@ def add_plan_votes(kinds: Any) -> None:
     parser = kinds.add_parser("pate", help=title, description=f"Compare settings of {title}. Never give private votes.")
     parser.set_defaults(run=_run)
     number, whole, add = ac.terminal.number, ac.terminal.whole, parser.add_argument
-    names = values_of(ac.terminal.filled)
+    names = values_of(ac.terminal.nonblank)
     listed: dict[str, Any] = {"metavar": "A,B,C"}
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--votes", metavar="FILE", help="public votes: .npy or .csv, a row for each query")
