@@ -153,8 +153,8 @@ def parse_classes(text: str) -> int | tuple[str, ...]:
         names = tuple(line.strip() for line in lines if line.strip())
     number = int(text) if len(names) == 1 and text.strip().isdecimal() and len(text) < 99 else None
     if not 2 <= (number or len(names)) <= MAX_CLASSES or "" in names or len(set(names)) < len(names):
-        accepted = "a number such as 10, or different names such as cat,dog"
-        raise argparse.ArgumentTypeError(f"{ac.shorten(text)}; accepted: {accepted}; 2 to {MAX_CLASSES} classes")
+        accepted = "a number such as 10, or two or more different names such as cat,dog; at least 2 classes"
+        raise argparse.ArgumentTypeError(f"{ac.shorten(text)}; accepted: {accepted}, at most {MAX_CLASSES}")
     return number or names
 
 
