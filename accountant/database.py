@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from accountant.database_files import database_files, generation_file, remove_database
+
 try:
     import fcntl
 except ImportError:  # not where it is no POSIX system; the number is then compared without a lock
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Database", "FileKind", "RunStatement", "remove_database"]
+__all__ = ["Database", "FileKind", "RunStatement", "database_files", "remove_database"]
 
 RunStatement = Callable[..., sqlite3.Cursor]
 """``run(sql, values)`` runs a statement and returns its rows."""
@@ -151,7 +153,7 @@ class Database:
             self._open(alone)
 
     def _open(self, alone: bool) -> None:
-        self._generation = _generation_file(self.path)
+        self._generation = generation_file(self.path)
         created = _create_for_owner(self.path)
         self._refuse_second_names()
         self._file = _identify(self.path)
@@ -363,10 +365,6 @@ class Database:
             raise self.refuse(f"{text}; accepted: {self._kind.name}{accepted}") from None
 
 
-def _generation_file(path: Path) -> Path:
-    return path.with_name(f"{path.name}.generation")
-
-
 def _parse_generation(line: bytes) -> tuple[str, int] | None:
     """Identity and number of a generation file; None if it holds something else."""
     seen = line.decode("ascii", errors="replace").split()
@@ -390,11 +388,3 @@ def _create_for_owner(path: Path) -> bool:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         return True
     return False
-
-
-def remove_database(path: Path) -> None:
-    """Remove a database, its generation file, and what SQLite may have left beside it."""
-    # the generation file first: left alone, it would refuse the next file of this name
-    for each in (_generation_file(path), path, path.with_name(f"{path.name}-journal")):
-        with suppress(FileNotFoundError):
-            os.remove(each)

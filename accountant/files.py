@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import stat
+import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ try:
 except ImportError:  # not where it is no POSIX system; a file that is open cannot be removed there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_output", "open_whole", "write_json", "write_text"]
+__all__ = ["check_output", "open_whole", "same_file", "write_json", "write_text"]
 
 Refuse = Callable[[str], Exception]
 
@@ -31,7 +32,12 @@ LOCKS = fcntl is not None
 
 
 def check_output(
-    path: str | Path, endings: Collection[str] = (), *, name: str = "output", refuse: Refuse = ParameterError
+    path: str | Path,
+    endings: Collection[str] = (),
+    *,
+    keep: Collection[str] = (),
+    name: str = "output",
+    refuse: Refuse = ParameterError,
 ) -> Path:
     """The path as a `Path`, if a file can be written there; what killed processes have left of it is removed.
 
@@ -40,6 +46,8 @@ def check_output(
     path : str or Path
     endings : collection of str
         Accepted suffixes, such as ".csv"; none: any.
+    keep : collection of str
+        What is read, and must not be replaced: paths, among which may be names of what is no file.
     name : str
         What the message calls the path, such as an option.
     refuse : callable
@@ -48,10 +56,13 @@ def check_output(
     Raises
     ------
     ParameterError
-        Or what `refuse` makes: the ending is another, or no file can be made there, which is tried with the hidden
-        file of `open_whole`.
+        Or what `refuse` makes: the ending is another, it is one of the files to keep, or no file can be made there,
+        which is tried with the hidden file of `open_whole`.
     """
     target = Path(path)
+    for each in keep:
+        if os.path.exists(each) and same_file(each, target):
+            raise refuse(f"{name} {str(path)!r}: would replace {str(each)!r}, which is read; accepted: another file")
     if endings and target.suffix not in endings:
         raise refuse(f"{name} {str(path)!r}; accepted: a file ending in {', '.join(endings)}")
     end = _follow_link(target)
@@ -66,6 +77,36 @@ def check_output(
             with suppress(OSError):
                 partial.unlink()
     return target
+
+
+def same_file(first: str | Path, second: str | Path) -> bool:
+    """Whether two paths name one file, there or not: links are followed, and names are told apart as they are there."""
+    one, other = (Path(os.path.realpath(each)) for each in (first, second))
+    with suppress(OSError):
+        if os.path.samefile(one, other):
+            return True
+    with suppress(OSError):  # directories that are not there hold no file
+        return os.path.samefile(one.parent, other.parent) and _same_name(one.parent, one.name, other.name)
+    return False
+
+
+def _same_name(directory: Path, first: str, second: str) -> bool:
+    """Whether two names are one to a directory's file system, which may take "A" for "a", or accents for one another.
+
+    A hidden file finds out, and is removed.
+    """
+    if first == second:
+        return True
+    if len({unicodedata.normalize("NFC", each).casefold() for each in (first, second)}) > 1:
+        return False
+    mark = secrets.token_hex(4)
+    made, found = (directory / f".{each}.{mark}.partial" for each in (first, second))
+    try:
+        os.close(_create(made))
+        return found.exists()
+    finally:
+        with suppress(OSError):
+            made.unlink()
 
 
 @contextmanager

@@ -251,7 +251,8 @@ def parse_plan(name: str, text: str, *, own: bool = True) -> Plan:
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{name}: not valid TOML: {error}; accepted: a plan in TOML") from None
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"{name}: not readable as TOML: {error}") from None
+        reason = "nested too deep" if isinstance(error, RecursionError) else error
+        raise PlanError(f"{name}: not readable as TOML: {reason}; accepted: a plan in TOML") from None
     return Plan.from_tables(name, tables, own=own)
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,6 +30,7 @@ __all__ = [
     "console",
     "delta_of",
     "escape_latex",
+    "nonblank",
     "number",
     "number_range",
     "print_json",
@@ -43,7 +44,17 @@ __all__ = [
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose error messages are one line."""
+    """An argument parser whose error messages are one line; what is given and blank is never taken for not given."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.register("type", None, nonblank)
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """As in the base class; the chosen command's parser reads the rest, and names the option in its messages."""
+        commands = super().add_subparsers(**options)
+        commands.type = str
+        return commands
 
     def error(self, message: str) -> NoReturn:
         raise PlanError(f"{message}; see '{self.prog} --help'")
@@ -114,6 +125,13 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def nonblank(text: str) -> str:
+    """Text that is not blank, for argparse: a variable that a script has not set is no choice of a default."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted: text that is not blank")
+    return text
 
 
 def whole(text: str) -> int:

@@ -128,7 +128,8 @@ def _read_value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"not readable as TOML: {error}") from None
+        reason = "nested too deep" if isinstance(error, RecursionError) else error
+        raise PlanError(f"not readable as TOML: {reason}; accepted: a number or text") from None
 
 
 def refuse_private(plan: Plan, form: str) -> None:

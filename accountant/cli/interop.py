@@ -69,7 +69,7 @@ def _add_file(parser: argparse.ArgumentParser, name: str) -> None:
 def _run_import(options: argparse.Namespace) -> int:
     from accountant.interop.histories import import_state
 
-    _check_file(options, ".toml")
+    _check_file(options, options.state, ".toml")
     _write(import_state(options.state, options.delta).to_toml(), options)
     return 0
 
@@ -80,7 +80,7 @@ def _run_registry(options: argparse.Namespace) -> int:
     yaml = import_yaml()
     if Path(options.plan).suffix in (".yaml", ".yml"):
         return _reprice(yaml, options)
-    _check_file(options, ".yaml", ".yml")
+    _check_file(options, options.plan, ".yaml", ".yml")
     plan = change_plan(read_source(options.plan), options.changes)
     if plan.composition.data_dependent:
         raise DataDependentError(
@@ -126,10 +126,10 @@ def _reprice(yaml: Any, options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_file(options: argparse.Namespace, *endings: str) -> None:
+def _check_file(options: argparse.Namespace, read: str, *endings: str) -> None:
     if options.output is None:
         return
-    check_output(options.output, endings, name="--output", refuse=PlanError)
+    check_output(options.output, endings, keep=[read], name="--output", refuse=PlanError)
     if Path(options.output).exists() and not options.force:
         raise PlanError(f"--output {options.output}: exists; accepted: another file, or --force to replace it")
 

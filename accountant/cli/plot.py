@@ -21,7 +21,7 @@ from accountant.events.composition import Composition
 from accountant.files import check_output
 from accountant.plan import Plan, Release
 from accountant.renyi.conversion import CONVERSIONS
-from accountant.terminal import delta_of, number, number_range, show_work, whole
+from accountant.terminal import delta_of, nonblank, number, number_range, show_work, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def add_plot(commands: Any) -> None:
 
 
 def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
+    return [nonblank(part.strip()) for part in text.split(",")]
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.kind is not None:
         _refuse_without_effect(options)
-    target = None if options.out is None else check_output(options.out, FORMATS)
+    target = None if options.out is None else check_output(options.out, FORMATS, keep=[options.plan])
     need_matplotlib()
     plan = read_plan(options)
     if plan.composition.data_dependent and not options.public_votes:

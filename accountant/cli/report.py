@@ -33,7 +33,7 @@ def add_report(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     from accountant.report.html import report, write_page
 
-    target = check_output(options.out, (".html",))
+    target = check_output(options.out, (".html",), keep=[options.plan, *options.others])
     if options.others:
         page = _compare(options)
     else:

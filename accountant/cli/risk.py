@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         from accountant.plots.style import FORMATS, need_matplotlib
 
         need_matplotlib()
-        target = check_output(options.out, FORMATS)
+        target = check_output(options.out, FORMATS, keep=[options.plan])
     plan, rates = read_plan(options), _read_rates(options.fpr)
     with show_work("what an attacker can do" + _why_slow(plan)):
         risk = assess(

@@ -74,7 +74,7 @@ def _sweep(options: argparse.Namespace) -> int:
     from accountant.cli.sweep_journal import SweepJournal
 
     plan = read_plan(options)
-    out = check_sweep_output(options.out, options.again)
+    out = check_sweep_output(options.out, options.plan, options.again)
     values, targets = _grid(plan, options.vary)
     delta = None if options.epsilon is not None else delta_of(plan, options.delta)
     if options.epsilon is not None and options.delta is not None:

@@ -26,14 +26,14 @@ OVERHEAD = 40
 """Bytes that the journal holds of a setting, beside its columns in the table."""
 
 
-def check_sweep_output(text: str, again: bool) -> Path:
-    """The path of the table, if it can be written; a file that is there only if `again`.
+def check_sweep_output(text: str, plan: str, again: bool) -> Path:
+    """The path of the table, if it can be written; a file that is there only if `again`, and never the plan's.
 
     Raises
     ------
     PlanError
     """
-    out = check_output(text, FORMATS, name="--out", refuse=PlanError)
+    out = check_output(text, FORMATS, keep=[plan], name="--out", refuse=PlanError)
     if not again:
         refuse_finished(out)
     if out.suffix == ".parquet":

@@ -12,12 +12,14 @@ from mechanisms.budgets.store_format import TABLES
 from mechanisms.validation import require
 
 __all__ = [
+    "ADDRESSES",
     "Backend",
     "Execute",
     "RunDiffers",
     "SQLiteBackend",
     "StoreError",
     "has_store",
+    "locate_store",
     "open_backend",
     "report_damage",
 ]
@@ -97,12 +99,12 @@ def open_backend(where: str | Path, wait: float | None = None) -> Backend:
     StoreError
         It cannot be reached or written, holds something else, or another process holds it for too long.
     """
-    place = _locate(where)
+    place = locate_store(where)
     return SQLiteBackend(place, wait) if isinstance(place, Path) else PostgreSQLBackend(place, wait)
 
 
-def _locate(where: str | Path) -> Path | str:
-    """The path of an SQLite file, or the address of PostgreSQL."""
+def locate_store(where: str | Path) -> Path | str:
+    """The path of an SQLite file, or the address of PostgreSQL; a StoreError of other addresses."""
     scheme, mark, rest = str(where).partition("://")
     if not mark:
         return Path(where)
@@ -121,7 +123,7 @@ def has_store(where: str | Path) -> bool:
     StoreError
         It is no address, or a server cannot be reached.
     """
-    place = _locate(where)
+    place = locate_store(where)
     if isinstance(place, Path):
         return place.exists() and place.stat().st_size > 0
     backend = PostgreSQLBackend(place, create=False)

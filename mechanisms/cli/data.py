@@ -141,6 +141,8 @@ def parse_seed(text: str) -> int:
 
 def parse_classes(text: str) -> int | tuple[str, ...]:
     """A number of classes, or their names."""
+    from mechanisms.datasets.dataset import MAX_CLASSES
+
     names = tuple(name.strip() for name in text.split(","))
     if text.startswith("@"):
         try:
@@ -149,18 +151,17 @@ def parse_classes(text: str) -> int | tuple[str, ...]:
             reason = getattr(error, "strerror", None) or "is not text in UTF-8"
             raise argparse.ArgumentTypeError(f"{text!r}: {reason}; accepted: a file with a name on each line") from None
         names = tuple(line.strip() for line in lines if line.strip())
-    if len(names) == 1 and text.strip().isdigit() and int(text) >= 2:
-        return int(text)
-    if len(names) <= 1 or "" in names or len(set(names)) < len(names):
+    number = int(text) if len(names) == 1 and text.strip().isdecimal() and len(text) < 99 else None
+    if not 2 <= (number or len(names)) <= MAX_CLASSES or "" in names or len(set(names)) < len(names):
         accepted = "a number such as 10, or two or more different names such as cat,dog; at least 2 classes"
-        raise argparse.ArgumentTypeError(f"{text!r}; accepted: {accepted}")
-    return names
+        raise argparse.ArgumentTypeError(f"{ac.shorten(text)}; accepted: {accepted}, at most {MAX_CLASSES}")
+    return number or names
 
 
 def parse_names(text: str) -> tuple[str, ...]:
     """Names of columns, as in a line of a CSV file: a name with a comma stands in quotes."""
     names = tuple(next(csv.reader([text], skipinitialspace=True), []))
-    if not names or "" in names or len(set(names)) < len(names):
+    if not names or not all(map(str.strip, names)) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}; accepted: different names of columns, such as age,weight")
     return names
 
@@ -216,7 +217,7 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
     chosen = _choose_columns(options)
     _check_names(options.private if options.data is None else options.data, options.label, ids)
     if options.data is not None:
-        if options.private or options.public or options.test:
+        if (options.private, options.public, options.test) != (None, None, None):
             raise OptionError("--data was given with --private, --public or --test; accepted: one or the other")
         if options.impute_public:
             raise OptionError("--impute-public was given with --data; accepted: with --private and --public")
@@ -228,7 +229,7 @@ def _load_datasets(options: argparse.Namespace) -> tuple[Dataset, Dataset, Datas
         public_ids = np.array(cut.public.ids) if ids else np.array(cut.public.ids).astype(int)
         private, public, test = (replace(part, ids=part.ids if ids else None) for part in vars(cut).values())
         return private, public, test, public_ids
-    if not options.private or not options.public or options.split:
+    if options.private is None or options.public is None or options.split is not None:
         raise OptionError(
             "accepted: --data SOURCE [--split A,B,C], or --private SOURCE --public SOURCE [--test SOURCE]"
         )
@@ -242,7 +243,7 @@ def refuse_same(options: argparse.Namespace) -> None:
 
     private = parse_source(options.private)
     for name in ("public", "test"):
-        if (other := getattr(options, name)) and private.overlaps(parse_source(other)):
+        if (other := getattr(options, name)) is not None and private.overlaps(parse_source(other)):
             raise OptionError(f"--{name} {other} holds private records; accepted: others than --private has")
 
 
@@ -258,11 +259,11 @@ def load_private(options: argparse.Namespace) -> tuple[Dataset, int, tuple[str, 
     from mechanisms.validation import nominal_count
 
     refused = {"--data": options.data, "--test": options.test, "--split": options.split}
-    refused |= {"--standardize": options.standardize, "--impute-public": options.impute_public}
+    refused |= {"--standardize": options.standardize, "--impute-public": options.impute_public or None}
     for name, given in refused.items():
-        if given:
+        if given is not None:
             raise OptionError(f"{name} was given with --public -; accepted: --private SOURCE, and queries as they come")
-    if not options.private:
+    if options.private is None:
         raise OptionError("--public - was given without --private; accepted: --private SOURCE")
     _check_names(options.private, options.label, None if options.ids == "digest" else options.ids)
     private = load(
@@ -292,7 +293,7 @@ def _load_tables(
         fill = dict(zip(public.columns, public.features.astype(float).mean(axis=0).tolist(), strict=True))
     chosen = replace(chosen, fill=fill)
     private = load(options.private, ids=ids, classes=names, columns=chosen)
-    if options.test:
+    if options.test is not None:
         test = load(options.test, leave_out=ids, classes=names, columns=chosen)
     known = None if private.class_names is None else private.class_names
     public = _number_as(known, match_columns(private, public))

@@ -32,7 +32,7 @@ def refuse_no_output(options: argparse.Namespace) -> None:
     OptionError
         There is neither ``--out`` nor ``--dry-run``.
     """
-    if not options.out and not options.dry_run:
+    if options.out is None and not options.dry_run:
         accepted = "--out FILE, or --dry-run, which prints the plan and its price and draws nothing"
         raise OptionError(f"without --out the labels would be paid for and lost; accepted: {accepted}")
 

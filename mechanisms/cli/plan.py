@@ -81,7 +81,8 @@ def _add_common(parser: argparse.ArgumentParser, mechanism: str) -> None:
 
 def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
     """Options for the values to compare; the names are those of `plan_labelling`."""
-    add, whole, real = parser.add_argument, values_of(ac.terminal.whole), values_of(ac.terminal.number)
+    add, names = parser.add_argument, values_of(ac.terminal.nonblank)
+    whole, real = values_of(ac.terminal.whole), values_of(ac.terminal.number)
     listed: dict[str, Any] = {"metavar": "A,B,C"}
     add("--queries", type=whole, help="numbers of queries (default: by the public points)", **listed)
     if mechanism != "ind-knn":
@@ -97,19 +98,21 @@ def _add_values(parser: argparse.ArgumentParser, mechanism: str) -> None:
         add("--threshold", type=real, help="least similarities (default: 1 to 20 %% of points are similar)", **listed)
         add("--vote-sigma", type=real, help="noises of votes (default: by budget and queries)", **listed)
         add("--count-share", type=real, help="shares of the budget for being counted (default 1,3,9)", **listed)
-        add("--kernel", type=values_of(str), help="similarities (default cosine)", **listed)
+        add("--kernel", type=names, help="similarities (default cosine)", **listed)
     else:
-        add("--noise", type=values_of(str), help="of counts (default laplace, and gaussian if delta > 0)", **listed)
-        add("--model", type=values_of(str), help="whom clients trust: central (default), local, shuffle", **listed)
+        add("--noise", type=names, help="of counts (default laplace, and gaussian if delta > 0)", **listed)
+        add("--model", type=names, help="whom clients trust: central (default), local, shuffle", **listed)
         reports = "of the local and shuffle models (default collision, randomized-response)"
-        add("--randomizer", type=values_of(str), help=reports, **listed)
+        add("--randomizer", type=names, help=reports, **listed)
 
 
 def _run(options: argparse.Namespace) -> int:
     from mechanisms.forecast import plan_labelling
     from mechanisms.forecast.planning import GRIDS, default_delta
 
-    target = None if options.plot is None else ac.files.check_output(options.plot, (".svg", ".png", ".pdf"))
+    target = None
+    if options.plot is not None:
+        target = ac.files.check_output(options.plot, (".svg", ".png", ".pdf"), keep=[options.public])
     features, labels, classes = _read_public(options)
     names = GRIDS[options.mechanism].__dataclass_fields__
     values = {name: value for name, value in vars(options).items() if name in names and value is not None}

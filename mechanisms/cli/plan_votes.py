@@ -40,6 +40,7 @@ def add_plan_votes(kinds: Any) -> None:
     parser = kinds.add_parser("pate", help=title, description=f"Compare settings of {title}. Never give private votes.")
     parser.set_defaults(run=_run)
     number, whole, add = ac.terminal.number, ac.terminal.whole, parser.add_argument
+    names = values_of(ac.terminal.nonblank)
     listed: dict[str, Any] = {"metavar": "A,B,C"}
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--votes", metavar="FILE", help="public votes: .npy or .csv, a row for each query")
@@ -52,7 +53,7 @@ def add_plan_votes(kinds: Any) -> None:
     add("--epsilon", type=number, required=True, help="the guarantee that all settings keep")
     add("--delta", type=number, required=True, help="of the guarantee")
     add("--queries", type=values_of(whole), default=(100, 300, 1000), help="numbers of queries (default 100,300,1000)")
-    add("--noise", type=values_of(str), default=("gnmax", "lnmax"), help="gnmax (Gaussian), lnmax (Laplace), or both")
+    add("--noise", type=names, default=("gnmax", "lnmax"), help="gnmax (Gaussian), lnmax (Laplace), or both")
     ratios = "screening noise over vote noise, none is no screening (default none,3)"
     add("--screening-ratio", type=values_of(parse_ratio), help=ratios, **listed)
     add("--threshold", type=values_of(number), help="votes that pass, as shares of the teachers (default 0.5,0.6)")

@@ -34,6 +34,7 @@ from mechanisms.cli.store_option import (
     check_store,
     hold_digests,
     open_existing,
+    parse_store,
     refuse_moving_digests,
     rehearse_store,
     store_exists,
@@ -41,6 +42,7 @@ from mechanisms.cli.store_option import (
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
 from mechanisms.presets import PRESETS, individual_knn_preset
+from mechanisms.validation import check_real
 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
@@ -84,7 +86,9 @@ def add_predict(commands: Any) -> None:
     add("--conversion", default="gdp", choices=("gdp", "renyi"), help="from the target to budgets (default gdp)")
     add("--hash", metavar="L,B", dest="hashing", type=_parse_hashing, help="L tables of B random hyperplanes")
     add("--reuse", action="store_true", help="answered queries join the records, at no cost")
-    add("--store", metavar="WHERE", help="durable budgets: a file, sqlite:///path or postgresql://...")
+    add(
+        "--store", metavar="WHERE", type=parse_store, help="durable budgets: a file, sqlite:///path or postgresql://..."
+    )
     add("--ids", metavar="NAME|digest", help="column that identifies records, or a keyed digest; needed with --store")
     add("--seed", type=parse_seed, help="reproducible; without it exact noise from the system, as a real service needs")
     add_cluster(parser)
@@ -119,7 +123,7 @@ def _run_predict(options: argparse.Namespace) -> int:
     named = vars(options)
     setting = PredictionSetting(**{field.name: named[field.name] for field in fields(PredictionSetting)})
     public = {"n_classes": data.n_classes, "nominal": data.nominal}
-    if options.dry_run or (options.store and not store_exists(options.store)):
+    if options.dry_run or (options.store is not None and not store_exists(options.store)):
         with open_existing(options.store) as store, plan_run():
             found = plan_prediction(setting, data.private, data.public, **public, store=store)
             if not on_cluster(options):  # those in partitions are read by the run alone
@@ -177,7 +181,7 @@ def _open(options: argparse.Namespace) -> Any:
     """The store, made if it is not there; a context manager of None without one."""
     from mechanisms.budgets.store import open_store
 
-    return open_store(options.store) if options.store else nullcontext()
+    return nullcontext() if options.store is None else open_store(options.store)
 
 
 def _announce(asked: int, kept: int) -> None:
@@ -190,15 +194,16 @@ def _show(options: argparse.Namespace, data: CommandData, found: Prediction, sum
     if options.json:
         ac.terminal.print_json(summary)
     else:
-        _print(found, summary, data.private.name, bool(options.store))
+        _print(found, summary, data.private.name, options.store is not None)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse options that do not go together, before anything is read or spent."""
-    if options.store and options.seed is not None:
+    if options.store is not None and options.seed is not None:
         raise OptionError("--store keeps what real answers cost; accepted: without --seed")
-    if options.store and options.ids is None:
+    if options.store is not None and options.ids is None:
         raise OptionError("--store without --ids; accepted: --ids NAME, a column, or --ids digest")
+    check_real("delta", options.delta, "[0, 1)", lambda delta: 0 <= delta < 1)
     check_store(options.store)
     refuse_moving_digests(options)
     refuse_seeded_repeat(options)

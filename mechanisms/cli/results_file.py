@@ -20,7 +20,15 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.cli.output_option import OptionError, add_output, refuse_no_output, refuse_seeded_repeat
-from mechanisms.validation import require
+from mechanisms.cli.results_paths import (
+    ENDINGS,
+    check_results_path,
+    follow_link,
+    journal_path,
+    refuse_shared_files,
+    summary_path,
+    waiting_path,
+)
 
 if TYPE_CHECKING:
     from mechanisms.budgets.journal import Journal
@@ -41,9 +49,6 @@ __all__ = [
     "write_results",
 ]
 
-ENDINGS = (".npz", ".parquet", ".csv")
-
-
 # --- a file that holds a finished run -------------------------------------------------------------------
 
 
@@ -58,9 +63,11 @@ def refuse_finished(options: argparse.Namespace) -> dict[str, Any] | None:
     Raises
     ------
     OptionError
-        The file cannot be written; it holds a finished run, and ``--again`` was not given; or it holds something else.
+        The file cannot be written; it holds a finished run, and ``--again`` was not given; it holds something else; or
+        it is not apart from the store and what is read.
     """
-    if not options.out:
+    refuse_shared_files(options)
+    if options.out is None:
         if options.again:
             raise OptionError("--again was given without --out; accepted: with the file of a finished run")
         return None
@@ -84,7 +91,7 @@ def _read_summary(path: Path) -> dict[str, Any]:
             with np.load(path, allow_pickle=False) as archive:
                 text = str(archive["summary"])
         elif path.suffix in (".csv", ".json"):
-            text = _summary_path(path).read_text(encoding="utf-8")
+            text = summary_path(path).read_text(encoding="utf-8")
         else:
             import pyarrow.parquet
 
@@ -121,9 +128,8 @@ class ResultsFile:
 
         Every release has its own, so that no run continues the journal of a finished one.
         """
-        number = len(self.earlier) if number is None else number
         assert self.path is not None
-        return self.path.with_name(f"{self.path.name}{f'.again-{number}' if number else ''}.journal")
+        return journal_path(self.path, len(self.earlier) if number is None else number)
 
     @contextmanager
     def hold(self) -> Iterator[Journal]:
@@ -264,7 +270,7 @@ def find_results(options: argparse.Namespace) -> ResultsFile:
     refuse_seeded_repeat(options)
     found = refuse_finished(options)
     refuse_no_output(options)
-    if not options.out:
+    if options.out is None:
         return ResultsFile(None, [], ac.Composition())
     path = follow_link(Path(options.out))
     if found is None:
@@ -287,32 +293,9 @@ def find_results(options: argparse.Namespace) -> ResultsFile:
 
 def _remove_journal(path: Path) -> None:
     ac.database.remove_database(path)
-    for suffix in ("-wal", "-shm"):  # of earlier versions
-        with suppress(FileNotFoundError):
-            os.remove(f"{path}{suffix}")
-
-
-def follow_link(path: Path) -> Path:
-    """The file that a symbolic link names, so that both names have the same earlier releases."""
-    return path.resolve() if path.is_symlink() else path
 
 
 # --- files ---------------------------------------------------------------------------------------------
-
-
-def check_results_path(path: Path, endings: tuple[str, ...] = ENDINGS) -> None:
-    """Refuse an output that could not be written, before anything is spent."""
-    ac.files.check_output(path, endings, name="--out", refuse=OptionError)
-    if path.suffix == ".parquet":
-        require("pyarrow.parquet")
-    about = _summary_path(path)
-    if path.suffix == ".csv" and about.exists() and not path.exists():
-        raise OptionError(f"--out {path}: is not there, but its summary {about.name} is; accepted: another name")
-
-
-def _summary_path(path: Path) -> Path:
-    """Where the summary of a results file stands that is a plain table; a JSON file is its own."""
-    return path if path.suffix == ".json" else path.with_name(f"{path.name}.json")
 
 
 def csv_writer(stream: Any) -> Any:
@@ -335,9 +318,9 @@ def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
     writer.writerows(
         [str(each).lower() if isinstance(each, bool) else each for each in row] for row in zip(*lists, strict=True)
     )
-    table, waiting = text.getvalue().encode(), _waiting_path(path)
+    table, waiting = text.getvalue().encode(), waiting_path(path)
     if path.is_file() and path.read_bytes() == table:  # the same labels as in the release before
-        ac.files.write_text(_summary_path(path), f"{about}\n", name="--out", refuse=OptionError)
+        ac.files.write_text(summary_path(path), f"{about}\n", name="--out", refuse=OptionError)
         return
     try:
         for where, content in ((waiting, f"{sha256(table).hexdigest()}\n{about}\n".encode()), (path, table)):
@@ -350,24 +333,19 @@ def _write_csv(path: Path, columns: dict[str, Any], about: str) -> None:
     _finish_csv(path)
 
 
-def _waiting_path(path: Path) -> Path:
-    """Where a summary waits until its table is written."""
-    return path.with_name(f"{path.name}.json.waiting")
-
-
 def _finish_csv(path: Path) -> None:
     """Put the summary beside a table that was written whole, unless that has been done.
 
     The summary waits with the digest of its table, so that a process that is killed between the two loses neither,
     and a table that is not of this run is left alone.
     """
-    waiting = _waiting_path(path)
+    waiting = waiting_path(path)
     if path.suffix != ".csv" or not path.is_file() or not waiting.is_file():
         return
     digest, _, about = waiting.read_text(encoding="utf-8").partition("\n")
     if digest != sha256(path.read_bytes()).hexdigest():
         return
-    ac.files.write_text(_summary_path(path), about, name="--out", refuse=OptionError)
+    ac.files.write_text(summary_path(path), about, name="--out", refuse=OptionError)
     with suppress(FileNotFoundError):  # another process may have done the same
         os.remove(waiting)
 

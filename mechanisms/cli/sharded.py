@@ -109,12 +109,12 @@ def load_sharded(options: argparse.Namespace) -> CommandData:
 
 def _refuse(options: argparse.Namespace) -> None:
     """Refuse what needs all private records in one place, or one query at a time."""
-    if not options.private or not options.public or options.data:
+    if options.private is None or options.public is None or options.data is not None:
         raise OptionError("--workers and --scheduler: accepted with --private PARQUET --public SOURCE")
     if options.classes is None:
         raise OptionError("--workers and --scheduler: accepted with --classes N, or --classes NAME,NAME,...")
     refused = {
-        "--test": options.test,
+        "--test": options.test is not None,
         "--learn-classes": options.learn_classes,
         "--standardize": options.standardize,
         "--impute-public": options.impute_public,

@@ -14,7 +14,7 @@ def parse_split(split: str | None, n: int) -> tuple[int, int, int]:
     """Numbers of private, public and test records, from `--split` as shares or as numbers."""
     accepted = f"accepted: three shares that sum to at most 1, or three whole numbers that sum to at most {n}"
     try:
-        values = [float(part) for part in (split or DEFAULT_SPLIT).split(",")]
+        values = [float(part) for part in (DEFAULT_SPLIT if split is None else split).split(",")]
     except ValueError:
         values = []
     shares = sum(values) <= 1 + 1e-12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import accountant as ac
@@ -17,6 +18,7 @@ __all__ = [
     "check_store",
     "hold_digests",
     "open_existing",
+    "parse_store",
     "refuse_moving_digests",
     "rehearse_store",
     "store_exists",
@@ -33,6 +35,15 @@ def store_exists(where: str) -> bool:
     return has_store(where)
 
 
+def parse_store(text: str) -> str:
+    """Where a store is, for argparse; it is looked at later."""
+    from mechanisms.budgets.backends import ADDRESSES
+
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted: {ADDRESSES}")
+    return text
+
+
 def check_store(where: str | None) -> None:
     """Refuse a new store in a place where no file can be made, before anything is read.
 
@@ -40,9 +51,11 @@ def check_store(where: str | None) -> None:
     ------
     OptionError
     """
-    path = (where or "").removeprefix("sqlite:///")
-    if path and "://" not in path and not store_exists(path):
-        ac.files.check_output(path, name="--store", refuse=OptionError)
+    from mechanisms.budgets.backends import locate_store
+
+    place = None if where is None else locate_store(where)
+    if isinstance(place, Path) and not store_exists(str(place)):
+        ac.files.check_output(place, name="--store", refuse=OptionError)
 
 
 def open_existing(where: str | None) -> Any:
@@ -62,7 +75,7 @@ def refuse_moving_digests(options: argparse.Namespace) -> None:
     OptionError
     """
     for name, given in (("--standardize", options.standardize), ("--impute-public", options.impute_public)):
-        if options.store and options.ids == "digest" and given:
+        if options.store is not None and options.ids == "digest" and given:
             reason = "other public points would change the digest of a record, which would then get a new budget"
             raise OptionError(f"{name} was given with --ids digest: {reason}; accepted: --ids NAME, a column")
 

@@ -117,11 +117,11 @@ def _plan_service(
 
 
 def _check(options: argparse.Namespace) -> None:
-    if not options.store:
+    if options.store is None:
         reason = "answers that are paid for must outlast the process"
         raise OptionError(f"--public - without --store: {reason}; accepted: --store WHERE and --ids NAME or digest")
     for name, given in (
-        ("--out", options.out),
+        ("--out", options.out is not None),
         ("--diagnostics", options.diagnostics),
         ("--again", options.again),
         ("--dry-run", options.dry_run),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import accountant as ac
 
 __all__ = [
+    "MAX_CLASSES",
     "DataError",
     "Dataset",
     "Split",
@@ -71,7 +72,7 @@ class Dataset:
     class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        features = np.asarray(self.features)
+        given = features = np.asarray(self.features)
         if features.dtype.kind not in "biuf" or features.ndim != 2 or 0 in features.shape:
             found = f"{features.dtype} values of shape {features.shape}"
             raise DataError(f"{self.name}: features hold {found}; accepted: numbers of shape (n, d), n and d >= 1")
@@ -79,8 +80,8 @@ class Dataset:
             features = np.ascontiguousarray(features, dtype=np.float32)
         if not np.isfinite([features.min(), features.max()]).all():
             row, column = np.argwhere(~np.isfinite(features))[0]
-            where = f"feature {column} of record {row} is {features[row, column]}"
-            raise DataError(f"{self.name}: {where}; accepted: finite numbers in single precision")
+            where = f"feature {column} of record {row} is {given[row, column]}"
+            raise DataError(f"{self.name}: {where}; accepted: finite numbers in single precision, up to 3.4e+38")
         if self.images is not None and math.prod(self.images) != features.shape[1]:
             width = features.shape[1]
             raise DataError(f"{self.name}: images of shape {self.images}; accepted: shapes of {width} numbers")

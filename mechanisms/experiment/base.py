@@ -17,7 +17,10 @@ from mechanisms.shards.dataset import PartitionedDataset
 from mechanisms.students.network import NetworkStudent, Student
 from mechanisms.validation import check_count, nominal_count
 
-__all__ = ["BaseExperiment"]
+__all__ = ["MOST_ROUNDS", "BaseExperiment"]
+
+MOST_ROUNDS = 1000
+"""Each trains a student and writes every answer to the disk, in tenths of a second: more are a mistake, and days."""
 
 
 class BaseExperiment(Exclusive, ABC):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import accountant as ac
 from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
-from mechanisms.experiment.base import BaseExperiment
+from mechanisms.experiment.base import MOST_ROUNDS, BaseExperiment
 from mechanisms.experiment.outcome import Diagnostics, Outcome
 from mechanisms.experiment.student import StudentOptions, choose_student
 from mechanisms.labelling import least_noise
@@ -48,6 +48,7 @@ class Setting(StudentOptions):
         Which public points are asked about: those in the middle of clusters, points drawn at random, the first ones, or
         those in these rows; but for "central", a round goes on where the one before it ended.
     rounds : int
+        At most 1000.
     max_labels : int or None
         Most queries answered in a round; None is all of them. A number below `queries` is of use with screening only;
         without it, no more are asked where `queries` is None.
@@ -119,7 +120,7 @@ class Setting(StudentOptions):
             if value not in accepted:
                 raise ac.ParameterError(f"{name} = {value!r}; accepted: {', '.join(accepted)}")
         super().__post_init__()
-        check_count("rounds", self.rounds, 1)
+        check_count("rounds", self.rounds, 1, MOST_ROUNDS)
         if self.max_labels is not None:
             check_count("max_labels", self.max_labels, 0)
         check_rate(self.sampling_rate)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import accountant as ac
 from mechanisms.budgets.journal import Journal
 from mechanisms.exclusive import exclusive
-from mechanisms.experiment.base import BaseExperiment
+from mechanisms.experiment.base import MOST_ROUNDS, BaseExperiment
 from mechanisms.experiment.outcome import Outcome
 from mechanisms.experiment.student import StudentOptions, choose_student, on_images
 from mechanisms.features import feature_map
@@ -84,6 +84,7 @@ class ReverseSetting(StudentOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("clients", self.clients, 1)
+        check_count("rounds", self.rounds, 1, MOST_ROUNDS)
         check_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
         if self.client_split not in SPLITS:
             raise ac.ParameterError(f"client_split = {self.client_split!r}; accepted: {', '.join(SPLITS)}")

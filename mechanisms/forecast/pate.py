@@ -11,6 +11,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
+from mechanisms.datasets.dataset import MAX_CLASSES
 from mechanisms.forecast.proposal import ESTIMATORS, Forecast, Proposal
 from mechanisms.forecast.screenings import Screening, combine_screenings
 from mechanisms.labelling import least_noise
@@ -69,9 +70,9 @@ def gap_votes(gaps: Sequence[int], n_teachers: int, n_classes: int) -> Integers:
     Raises
     ------
     accountant.ParameterError
-        A gap is no whole number in 0..n_teachers, or there are fewer than two classes.
+        A gap is no whole number in 0..n_teachers, or the classes are fewer than 2 or more than 32768.
     """
-    teachers, classes = check_count("n_teachers", n_teachers, 1), check_count("n_classes", n_classes, 2)
+    teachers, classes = check_count("n_teachers", n_teachers, 1), check_count("n_classes", n_classes, 2, MAX_CLASSES)
     rows = np.empty((len(gaps), classes), np.int64)
     for row, gap in zip(rows, gaps, strict=True):
         lead = check_count("gap", gap, 0, teachers)

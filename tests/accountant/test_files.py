@@ -242,3 +242,48 @@ def test_failures_of_the_disk_are_one_line(tmp_path, monkeypatch):
     with pytest.raises(LookupError, match="No space left on device; accepted: a file that can be written"):
         ac.files.write_text(path, "x", refuse=LookupError)
     assert os.listdir(tmp_path) == []
+
+
+# --- one file by two names ------------------------------------------------------------------------------
+
+
+def test_names_of_one_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("new")
+    for first, second in (("new", tmp_path / "new"), ("sub/../new", "new"), ("link", "new"), ("./link", "link")):
+        assert ac.files.same_file(first, second)
+    for first, second in (("new", "newer"), ("sub/new", "new"), ("lost/new", "new"), ("lost/new", "lost/newer")):
+        assert not ac.files.same_file(first, second)
+    Path("old").write_text("")
+    os.link("old", "second")
+    assert ac.files.same_file("old", "second")
+    assert sorted(os.listdir()) == ["link", "old", "second", "sub"]
+
+
+def test_names_are_told_apart_as_the_file_system_does(tmp_path, monkeypatch):
+    (tmp_path / "probe").write_text("")
+    takes_case = not (tmp_path / "PROBE").exists()
+    names = tmp_path / "o.csv", tmp_path / "O.CSV"
+    assert ac.files.same_file(*names) != takes_case
+    assert os.listdir(tmp_path) == ["probe"]
+    create = ac.files._create
+
+    def create_in_any_case(path):
+        path.with_name(path.name.replace("o.csv", "O.CSV")).touch()
+        return create(path)
+
+    if takes_case:
+        monkeypatch.setattr(ac.files, "_create", create_in_any_case)
+        assert ac.files.same_file(*names)
+        assert not ac.files.same_file(tmp_path / "o.csv", tmp_path / "o.csw")
+
+
+def test_what_is_read_is_kept(tmp_path):
+    plan = tmp_path / "plan.svg"
+    plan.write_text("")
+    (tmp_path / "link.svg").symlink_to(plan)
+    for out in (plan, tmp_path / "link.svg"):
+        with pytest.raises(ac.ParameterError, match=r"would replace '.*plan\.svg', which is read; accepted: another"):
+            ac.files.check_output(out, keep=[str(plan)])
+    assert ac.files.check_output(tmp_path / "other.svg", keep=[str(plan), "digits"])

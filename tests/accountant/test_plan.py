@@ -12,7 +12,7 @@ import pytest
 import accountant as ac
 from accountant.cli import main
 from accountant.errors import PlanError
-from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of
+from accountant.plan import EVENTS, Plan, builtin_plans, load_plan, parameters_of, parse_plan
 from accountant.renyi.conversion import epsilon_from_renyi
 
 GAUSSIAN = 'delta = 1e-5\n\n[[release]]\nevent = "gaussian"\nsigma = 20\ncount = 10\n'
@@ -634,3 +634,9 @@ def test_discrete_noise_in_a_plan(tmp_path, capsys):
     listed = capsys.readouterr().out
     assert "discrete-laplace" in listed
     assert "discrete-gaussian" in listed
+
+
+def test_what_no_reader_of_toml_takes_is_one_line_with_what_is_accepted():
+    for text, reason in (("[" * 2000 + "]" * 2000, "nested too deep"), ("9" * 5000, "Exceeds the limit")):
+        with pytest.raises(PlanError, match=rf"^deep: not readable as TOML: {reason}.*; accepted: a plan in TOML$"):
+            parse_plan("deep", f"a = {text}")

@@ -12,6 +12,7 @@ from accountant.cli.sweep_journal import SweepJournal
 SPENT = {"mechanism": "rdp", "history": [[1.0, 0.01, 10]]}
 TRAINING = ["dp-sgd", "--records", "1000", "--batch", "100", "--epochs", "1", "--delta", "1e-4", "--sigma", "2"]
 SWEEP = ["sweep", "dp-sgd", "--vary", "sigma=1:2:3", "--jobs", "1"]
+PLAN = '[[release]]\nevent = "gaussian"\nsigma = 1.0\n'
 COMMANDS = {
     "training": ([*TRAINING, "--write", "out.toml"], "--force"),
     "registry": (["registry", "private-knn-mnist", "-o", "out.yaml"], "--force"),
@@ -73,3 +74,24 @@ def test_a_sweep_that_was_finished_while_another_one_began_is_not_computed_again
     assert "out.csv: is there, so its sweep is finished; accepted: another file, or --again" in capsys.readouterr().err
     assert out.read_text() == "theirs"
     assert not Path("out.csv.partial").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*SWEEP[:1], "in.csv", *SWEEP[2:], "--again", "--out", "./in.csv"],
+        ["report", "dp-sgd", "in.html", "-o", "./in.html"],
+        ["plot", "in.svg", "-o", "./in.svg"],
+        ["risk", "in.svg", "-o", "./in.svg"],
+        ["import", "in.toml", "--force", "-o", "./in.toml"],
+        ["registry", "in.link", "--force", "-o", "./in.yaml"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_plan_is_not_replaced_by_what_is_made_of_it(command, capsys):
+    out = Path(command[-1])
+    out.write_text(PLAN)
+    Path("in.link").symlink_to(out)
+    assert main(command) == 2
+    assert "which is read; accepted: another file" in capsys.readouterr().err
+    assert out.read_text() == PLAN

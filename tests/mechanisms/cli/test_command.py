@@ -338,6 +338,7 @@ def test_settings_are_checked():
         ({"student": "tree"}, "student = 'tree'; accepted: network, conv"),
         ({"teacher": "tree"}, "teacher = 'tree'; accepted: logistic, nearest"),
         ({"rounds": 0}, "rounds = 0"),
+        ({"rounds": 1001}, r"rounds = 1001; accepted: an integer in \[1, 1000\]"),
         ({"max_labels": "abc", "screening_ratio": 3.0}, "max_labels = 'abc'; accepted: an integer in"),
         ({"max_labels": float("inf"), "screening_ratio": 3.0}, "max_labels = inf; accepted: an integer in"),
     ):

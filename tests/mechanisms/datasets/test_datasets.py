@@ -724,7 +724,7 @@ def test_cifar_errors(tmp_path):
         ({"features": np.ones((6, 4), complex)}, "features hold complex128 values"),
         ({"features": np.array([[1.0, 2.0]] * 5 + [[1.0, np.nan]])}, "feature 1 of record 5 is nan"),
         ({"features": np.array([[1.0, 2.0]] * 5 + [[-np.inf, 1]])}, "feature 0 of record 5 is -inf"),
-        ({"features": np.array([[1.0, 2.0]] * 5 + [[1e39, 1]])}, "feature 0 of record 5 is inf"),
+        ({"features": np.array([[1.0, 2.0]] * 5 + [[1e39, 1]])}, "feature 0 of record 5 is 1e+39"),
         ({"features": np.array([[[np.nan, 2.0]]] * 6)}, "feature 0 of record 0 is nan"),
     ],
 )
