@@ -11,17 +11,16 @@ import math
 from collections.abc import Callable
 from functools import cache, partial
 
-from accountant.errors import OutOfPatience
 from accountant.events.blanket import local_epsilon
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import (
     fewer_searched,
-    has_many_bits,
     is_enumerated,
     log_known_delta,
     log_round_delta,
     log_searched_delta,
     log_two_delta,
+    may_do_without,
     operations_for_words,
     work_ahead,
     work_of_known,
@@ -126,8 +125,6 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
         return 0.0
     if most := operations_for_all_words(local, users):
         return min(math.exp(log_searched_delta(local, users, epsilon, most)) + LEAST, 1.0)
-    once, each = work_ahead(local, users)
-    spend(once if each == 0.0 else 0.0, WHAT)  # races count what they do
     log_delta = log_delta_in_time(local, users, epsilon)
     if fits(work_of_known(local, users)):
         log_delta = min(log_delta, log_known_delta(local, users, epsilon))
@@ -141,19 +138,15 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
 
 def log_delta_in_time(local: float | Event, users: int, epsilon: float) -> float:
     """Log of the smallest delta that is known, without a race where that takes too long and slots cost little."""
-    if has_many_bits(local):
-        once, each = work_ahead(local, users, 1.0, True)
-        spend(once + each, WHAT)
-        if each == 0.0:
-            return log_round_delta(local, users, epsilon, race=False)
-        with skip_counting():
-            return log_round_delta(local, users, epsilon)
-    try:
-        return log_round_delta(local, users, epsilon)
-    except OutOfPatience:
-        if work_ahead(local, users, math.inf)[1] > 0.0:
-            raise
+    once, each = work_ahead(local, users, 1.0, True)
+    if each == 0.0:
+        spend(once, WHAT)
         return log_round_delta(local, users, epsilon, race=False)
+    if not may_do_without(local, users):
+        return log_round_delta(local, users, epsilon)  # races count what they do
+    spend(once + each, WHAT)
+    with skip_counting():
+        return log_round_delta(local, users, epsilon)
 
 
 def operations_for_all_words(local: float | Event, users: int) -> float:

@@ -44,7 +44,6 @@ __all__ = [
     "MOST_BITS",
     "RACES",
     "fewer_searched",
-    "has_many_bits",
     "is_enumerated",
     "log_alone",
     "log_bits_delta",
@@ -53,6 +52,7 @@ __all__ = [
     "log_searched_delta",
     "log_two_delta",
     "logs_alone",
+    "may_do_without",
     "operations_for_words",
     "work_ahead",
     "work_of_known",
@@ -224,7 +224,7 @@ def work_ahead(local: float | Event, users: int, points: float = 0.0, searched: 
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
     once, each = work_of_races(local.epsilon, facts, users, searched)
-    if facts.bits <= MANY_BITS and (not points or in_slots(local.epsilon, facts, users) < ENOUGH_SLOTS):
+    if not points or not may_do_without(local, users):
         return once, each
     if facts.bits > MANY_BITS and not has_limit():
         return 0.0, 0.0
@@ -232,9 +232,12 @@ def work_ahead(local: float | Event, users: int, points: float = 0.0, searched: 
     return (once, each) if chosen else (0.0, 0.0)
 
 
-def has_many_bits(local: float | Event) -> bool:
-    """Whether a race is run only where there is patience for all of it."""
-    return isinstance(local, RandomizedResponse) and local.bits > MANY_BITS
+def may_do_without(local: float | Event, users: int) -> bool:
+    """Whether a race, if one may be run, is run only where there is patience for all of it."""
+    if not isinstance(local, RandomizedResponse):
+        return False
+    facts = Facts(local.bits, local.ones, local.length)
+    return facts.bits > MANY_BITS or in_slots(local.epsilon, facts, users) >= ENOUGH_SLOTS
 
 
 @lru_cache(maxsize=64)
