@@ -311,7 +311,7 @@ def _find_bracket(
     if up == down and len(set(seen.values())) == 1:
         raise CalibrationError(
             f"the cost is the same from {least:g} to {largest:g} (below the target by {format_down(-up)}): "
-            "nothing to calibrate"
+            "nothing to calibrate; accepted: a target that some of these values miss"
         )
     return None, largest if up > down else least
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
@@ -24,16 +23,14 @@ from accountant.errors import (
 )
 from accountant.events.composition import Composition
 from accountant.events.event import Event
-from accountant.guarantee import Guarantee
 from accountant.patience import PATIENCE, allow_work, check_patience, share_patience
-from accountant.price import as_composition, choose_route, sharper_epsilon
-from accountant.price import epsilon as price
+from accountant.price import choose_route
 from accountant.renyi.conversion import Conversion
 from accountant.renyi.route import pool_of
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
-from accountant.tight.drawn_game import has_games
+from accountant.target_costs import Costs, Risks
 from accountant.tight.searched import play_games, skip_lower_ends
-from accountant.value_search import Cost, Search
+from accountant.value_search import Bracket, Cost, Search
 
 __all__ = ["calibrate"]
 
@@ -46,12 +43,12 @@ NEARLY, INFINITE = 0.03, 3
 GUESSED = 0.4
 """Share of the patience that such a guess may take."""
 
-FAR, WIDER = 4.0, 10.0
-"""How far below a target a cost has to be for a nearer guess, by prices whose tolerance is so many times wider."""
+FAR, WIDER, LATER = 4.0, 10.0, 2
+"""How far below a target a cost has to be for a nearer guess, by prices whose tolerance is so many times wider; and for
+how many more of them patience is left."""
 
-CLOSED, CLOSEST = 1e-9, 1e-11
-"""How wide an interval is, at most and relatively, where a price is known but for rounding; and how near a value then
-comes."""
+CLOSEST = 1e-11
+"""How near a value comes, relatively, where a price is known but for rounding."""
 
 CLOSER = 0.05
 """Share of the patience that is left for coming so near."""
@@ -139,10 +136,10 @@ def calibrate(
     )
     if target == "epsilon":
         goal = real("epsilon", epsilon, 0.0, 1e300)
-        costs = _Costs(tries, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
+        costs = Costs(tries, real("delta", delta, 0.0, 1.0, open_high=True), rule, width)
     else:
         risk, goal = _risk(target, given)
-        costs = _Risks(tries, 0.0, rule, width, risk)
+        costs = Risks(tries, 0.0, rule, width, risk)
     meet = partial(_meet, route, search, costs, goal)
     seconds = check_patience(patience)
     with allow_work(seconds, pool_of(seconds)) as work:
@@ -157,73 +154,7 @@ def calibrate(
     return int(found) if integer else found
 
 
-@dataclass(frozen=True)
-class _Costs:
-    """Epsilon at a delta, by either route, of what a value makes."""
-
-    make: Callable[[float], Event | Composition]
-    point: float
-    rule: Conversion
-    width: float
-    known: dict[float, float] = field(default_factory=dict, init=False)  # by the Rényi route
-    closed: set[float] = field(default_factory=set, init=False)  # values whose price is known but for rounding
-    played: set[bool] = field(default_factory=set, init=False)  # whether runs have games
-
-    def renyi(self, x: float) -> float:
-        if x not in self.known:
-            self.known[x] = price(self._run(x), self.point, method="renyi", conversion=self.rule).epsilon
-        return self.known[x]
-
-    def tight(self, x: float, width: float | None = None) -> float:
-        return self._upper(x, price(self._run(x), self.point, method="tight", tolerance=width or self.width))
-
-    def sharper(self, x: float, width: float) -> float:
-        """The smaller of both; refused where there is no tight price."""
-        return self._upper(x, sharper_epsilon(self._run(x), self.point, self.rule, width))
-
-    def _run(self, x: float) -> Composition:
-        run = as_composition(self.make(x))
-        self.played.add(has_games(list(run)))
-        return run
-
-    def _upper(self, x: float, found: Guarantee) -> float:
-        """The upper end of a price."""
-        if found.lower is not None and found.epsilon - found.lower <= CLOSED * found.epsilon:
-            self.closed.add(x)
-        return found.epsilon
-
-    def nearest(self, goal: float) -> tuple[float, int] | None:
-        """Of what is known by the Rényi route, the value nearest to a goal, and whether costs rise with the value."""
-        points = sorted(x for x, cost in self.known.items() if 0.0 < cost < math.inf)
-        change = self.known[points[-1]] - self.known[points[0]] if points else 0.0
-        if change == 0.0 or not goal > 0.0:
-            return None
-        return min(points, key=lambda x: abs(math.log(self.known[x] / goal))), 1 if change > 0.0 else -1
-
-    def are_above(self, goal: float, cost: Cost) -> bool:
-        """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
-        return bool(self.known) and cost(min(self.known, key=self.known.__getitem__)) > goal
-
-
-@dataclass(frozen=True)
-class _Risks(_Costs):
-    """The upper end of a risk instead."""
-
-    risk: Callable[[Composition, dict[str, Any]], float]
-
-    def renyi(self, x: float) -> float:
-        if x not in self.known:
-            self.known[x] = self.risk(self._run(x), {"method": "renyi"})
-        return self.known[x]
-
-    def tight(self, x: float, width: float | None = None) -> float:
-        return self.risk(self._run(x), {"method": "tight", "tolerance": width or self.width})
-
-    def sharper(self, x: float, width: float) -> float:
-        return self.tight(x, width)
-
-
-def _meet(route: str, search: Search, costs: _Costs, goal: float) -> float:
+def _meet(route: str, search: Search, costs: Costs, goal: float) -> float:
     """By the route that is asked for; nearer to the best value where prices are known but for rounding."""
     if route == "renyi":
         return search.anywhere(costs.renyi, goal)
@@ -237,7 +168,7 @@ def _meet(route: str, search: Search, costs: _Costs, goal: float) -> float:
     return found
 
 
-def _by_games(route: str, search: Search, costs: _Costs, goal: float, found: float) -> float:
+def _by_games(route: str, search: Search, costs: Costs, goal: float, found: float) -> float:
     """From what was found without games on, as far as there is patience for prices with them, which are smaller."""
     guess, met = costs.nearest(goal), [found]
     if guess is None or True not in costs.played:
@@ -254,7 +185,7 @@ def _by_games(route: str, search: Search, costs: _Costs, goal: float, found: flo
     return max(met) if guess[1] > 0 else min(met)
 
 
-def _by_tight(search: Search, costs: _Costs, goal: float) -> float:
+def _by_tight(search: Search, costs: Costs, goal: float) -> float:
     """From near where the Rényi route meets the target, if it does."""
     guess = None
     try:
@@ -270,7 +201,7 @@ def _by_tight(search: Search, costs: _Costs, goal: float) -> float:
     return search.near(tight, goal, _nearer(search, costs, goal, guess, tight), width=costs.width)
 
 
-def _guess(search: Search, costs: _Costs, goal: float) -> tuple[float, int] | None:
+def _guess(search: Search, costs: Costs, goal: float) -> tuple[float, int] | None:
     """Where about the Rényi route meets the target, and whether the cost rises there; None if that cannot be told.
 
     Where its prices are dear it is the nearest of those that a share of the patience knows: the tight route goes on.
@@ -287,21 +218,29 @@ def _guess(search: Search, costs: _Costs, goal: float) -> tuple[float, int] | No
     return None if rises is None else (found, rises)
 
 
-def _nearer(search: Search, costs: _Costs, goal: float, guess: tuple[float, int], cost: Cost) -> tuple[float, int]:
-    """A guess by wide tight prices, where that by the Rényi route is far off: on the way prices may be dear."""
+def _nearer(
+    search: Search, costs: Costs, goal: float, guess: tuple[float, int], cost: Cost, bracket: Bracket | None = None
+) -> tuple[float, int]:
+    """A guess by wide tight prices, where that by the Rényi route is far off: on the way prices may be dear.
+
+    With a `bracket` some patience is left for other prices.
+    """
     if not 0.0 < cost(guess[0]) < goal / FAR:
         return guess
     wide = min(WIDER * costs.width, 1.0)
 
     def coarse(x: float) -> float:
-        return cost(x) if x == guess[0] else costs.tight(x, wide)
+        if x == guess[0]:
+            return cost(x)
+        return costs.tight(x, wide) if bracket is None else bracket.ask(costs.tight, x, wide, LATER)
 
     with suppress(AccountantError):
         return search.near(coarse, goal, guess, width=wide, fine=NEARLY), guess[1]
-    return guess
+    near = None if bracket is None else bracket.safe_side(wide)
+    return guess if near is None else (near, guess[1])
 
 
-def _by_both(search: Search, costs: _Costs, goal: float) -> float:
+def _by_both(search: Search, costs: Costs, goal: float) -> float:
     """By the smaller price of both routes; by the Rényi route alone, where the tight one refuses on the way.
 
     Prices that mix both routes from value to value would leap where the tight one begins to refuse.
@@ -314,15 +253,9 @@ def _by_both(search: Search, costs: _Costs, goal: float) -> float:
         return found
     except AccountantError as error:
         return _beyond_renyi(search, costs, goal, error)
-    met: list[float] = []
-
-    @cache
-    def sharper(x: float, width: float) -> float:
-        found = costs.sharper(x, width)
-        if found <= goal:
-            met.append(x)
-        return found
-
+    bracket = Bracket(goal, 1 if guess is None else guess[1], search.integer)
+    met, price = bracket.met, partial(bracket.ask, costs.sharper)
+    sharper = cache(price)
     if guess is None:
         cost, fine = partial(sharper, width=costs.width), costs.width / 1000
         # the cost may be the same at all values, or not monotone where it is zero
@@ -333,8 +266,13 @@ def _by_both(search: Search, costs: _Costs, goal: float) -> float:
 
     def near(width: float) -> None:
         cost = partial(sharper, width=width)
-        begin = (best(met), guess[1]) if met else _nearer(search, costs, goal, guess, cost)
-        met.append(search.near(cost, goal, begin, width=width, fine=width if True in costs.played else None))
+        begin = (best(met), guess[1]) if met else _nearer(search, costs, goal, guess, cost, bracket)
+        try:
+            met.append(search.near(cost, goal, begin, width=width, fine=width if True in costs.played else None))
+        except OutOfPatience:
+            if (last := bracket.safe_side(width)) is not None:
+                price(last, width, 0)
+            raise
 
     with suppress(ProfileUnavailable):
         along_rungs(near, costs.width)
@@ -349,7 +287,7 @@ def _by_both(search: Search, costs: _Costs, goal: float) -> float:
         return best(met)
 
 
-def _beyond_renyi(search: Search, costs: _Costs, goal: float, error: AccountantError) -> float:
+def _beyond_renyi(search: Search, costs: Costs, goal: float, error: AccountantError) -> float:
     """By the tight route alone, where the Rényi route does not meet the target: that may be infinite, or just above."""
     late: OutOfPatience | None = None
     for width in (costs.width, *coarser_than(costs.width)):

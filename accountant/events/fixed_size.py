@@ -23,7 +23,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.numerics.special import log_mixture_ratio
 
-__all__ = ["DrawnGroup", "FixedSizeSampled", "refuse_other_records"]
+__all__ = ["DrawnGroup", "FixedSizeSampled", "log_mean_of_rare", "refuse_other_records"]
 
 
 @register("fixed-size-sampled")
@@ -181,7 +181,8 @@ class FixedSizeSampled(Event):
 class DrawnGroup(FixedSizeSampled):
     """A group of which the draws are, and which is in the sample with probability `share`.
 
-    Where it is `rare`, the direction of the smaller moment is bounded by a profile of 1.
+    Where it is `rare`, the direction of the smaller moment is bounded by a profile of 1, and without Gaussian noise
+    both are (`log_mean_of_rare`).
     """
 
     share: float = 1.0
@@ -198,8 +199,7 @@ class DrawnGroup(FixedSizeSampled):
         """log of (e^{bD} - 1)/b, D its curve and b = order - 1."""
         b = orders - 1.0
         if self.rare and not isinstance(self.event, GaussianLike):
-            # the moment is no larger than without a sample: forward e^{bD} - 1, backward b
-            return math.log(self.rate) + np.logaddexp(log_expm1_ratio(b, self.event._curve(orders)), 0.0)
+            return log_mean_of_rare(self.rate, orders, self.event._curve(orders))
         return log_expm1_ratio(b, self._curve(orders))
 
 
@@ -230,6 +230,20 @@ class ReplacedInSample(Event):
         if self.rate == 1.0:
             return self.event._log_profile(epsilons)
         return Event._subsampled_log_profile(self.event, self.rate, epsilons)
+
+
+def log_mean_of_rare(rate: float, orders: FloatArray | float, own: FloatArray) -> FloatArray:
+    """A bound on the log of (e^{bD} - 1)/b from the curves `own` without a sample.
+
+    The a-norm of 1 - g + g L is at most 1 - g + g e^{b own/a} (Minkowski). The other direction's moment is no larger,
+    and at most 1 (notebooks/mathematics.md, Samples with replacement).
+    """
+    a = np.asarray(orders, dtype=float)
+    b = a - 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        curve = np.where(b > 0.0, a * log_mixture_ratio(rate, b * own / a) / b, rate * own)
+    forward = log_expm1_ratio(b, curve)
+    return np.asarray(np.logaddexp(forward, np.minimum(forward, math.log(rate))))
 
 
 def refuse_other_records(event: Event, sample: int) -> None:

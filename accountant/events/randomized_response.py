@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -344,12 +345,18 @@ def bernoulli_log_profile(epsilon: float, bits: int, points: FloatArray) -> Floa
             "curve, renyi(orders)"
         )
     k = np.arange(bits // 2, bits + 1, dtype=float)
-    log_mass = _log_masses(epsilon, bits, k)
+    log_mass = _log_masses(epsilon, bits, k) if bits > QUICK_BITS else upper_masses(epsilon, bits)
     loss = (2 * k - bits) * epsilon
     with np.errstate(divide="ignore"):
         chunks = np.array_split(points, math.ceil(points.size * k.size / 1e6)) if points.size else [points]
         gains = (np.log(-np.expm1(np.minimum(part[:, None] - loss, 0.0))) for part in chunks)
         return np.concatenate([_log_sums(log_mass + gain) for gain in gains])
+
+
+@lru_cache(maxsize=2048)
+def upper_masses(epsilon: float, bits: int) -> FloatArray:
+    """Log-probabilities that at least half of few bits are told truly: a curve asks for them at every order."""
+    return _log_masses(epsilon, bits, np.arange(bits // 2, bits + 1, dtype=float))
 
 
 def log_one_report(epsilon: float, bits: int, point: float) -> float:

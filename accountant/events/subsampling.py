@@ -74,10 +74,14 @@ def renyi_from_profile(event: Event, orders: ArrayLike, rate: float = 1.0, toler
     return integrate_profile(event, orders, rate, tolerance)
 
 
-def integral_work(event: Event) -> float:
-    """Operations (see `accountant.patience`) that an order takes on average of those that a price asks for."""
+def integral_work(event: Event, further: float = 0.0) -> float:
+    """Operations (see `accountant.patience`) that an order takes on average of those that a price asks for.
+
+    `further`: values at an order beside those that serve many, as a share of them.
+    """
     knots = len(tuple(event._profile_knots()))
-    return SAMPLED_ORDER + KNOT * knots + (FIRST_VALUES + PANEL * knots) * event._profile_work() / ORDERS
+    values = (1.0 + further) * (FIRST_VALUES + PANEL * knots) / ORDERS
+    return SAMPLED_ORDER + KNOT * knots + values * event._profile_work()
 
 
 def integrate_profile(event: Event, orders: ArrayLike, rate: float = 1.0, tolerance: float = 1e-14) -> FloatArray:

@@ -5,47 +5,42 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from accountant.adjacency import Adjacency, Direction
 from accountant.errors import ParameterError, SubsamplingError, shorten
 from accountant.events.answers import AdditiveNoise, Triple
-from accountant.events.drawn_gaussians import (
-    UNSEEN,
-    DrawnGaussians,
-    log_expm1_ratio,
-    log_height_of_few,
-    log_heights,
-    mean_curve,
+from accountant.events.drawn_gaussians import DrawnGaussians, log_height_of_few, log_heights, mean_curve
+from accountant.events.drawn_parts import (
+    Draws,
+    call_work,
+    group_of,
+    log_heights_of,
+    mean_divergence,
+    mean_work,
+    parts_of,
 )
 from accountant.events.event import Event
 from accountant.events.fixed_size import DrawnGroup, refuse_other_records
 from accountant.events.from_below import costs_less
 from accountant.events.gaussian import Gaussian, GaussianLike
-from accountant.events.group import price_of_group
 from accountant.events.mixture_of_gaussians import MixtureOfGaussians, mixture_log_profile
 from accountant.events.numbers_of_draws import draws_by_size, repeats_of
 from accountant.events.parameters import Range
 from accountant.events.priced import PricedAsAnother
-from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.registry import register
 from accountant.events.subsampled_gaussian import subsampled_gaussian_work
-from accountant.events.subsampling import FIRST_VALUES, SAMPLED_ORDER, integral_work, renyi_from_profile
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.mills import INTEGRATED
 from accountant.numerics.scipy_special import logsumexp
-from accountant.numerics.special import divergence_from_log_mean, log_mixture_ratio
+from accountant.numerics.special import log_mixture_ratio
 
 __all__ = ["SampledWithReplacement"]
 
 MOST_DRAWS = 1000
 """Largest mean number of draws of one record."""
-
-RARE, FEW_PARTS, PART = -23.0, 32, 3e5
-"""Log of the weight below which a part of a curve need not be exact, where there are more parts than that or noise is
-Gaussian; and operations (see `accountant.patience`) of a part of the integral over all of few."""
 
 SEEN = -70.0
 """Log of the probability above which a number of draws is looked at from below."""
@@ -57,19 +52,11 @@ APART, OFTEN, ALMOST = (1, 2, 4), 0.3, 0.99
 """Numbers of draws up to which the replaced record's are told apart; how much of the probability they must have, and
 with how much no more are asked for."""
 
-CALL, CALL_IN_DECIMALS, CALL_OVERLAID = 2.5e4, 2e5, 2.5e6
-"""Operations (see `accountant.patience`) of a call of the profile of a part, of one by decimals, and of that of all
-parts with Gaussian noise."""
+CALL_OVERLAID = 2.5e6
+"""Operations (see `accountant.patience`) of a call of the profile of all parts with Gaussian noise."""
 
 ROUNDING = 1e-11
 """More than the relative rounding of a probability."""
-
-
-class Draws(NamedTuple):
-    """A group of draws: how it is priced, the log of its probability, given any draw at all, and how exactly."""
-
-    part: DrawnGroup
-    log_weight: float
 
 
 @register("sampled-with-replacement")
@@ -187,11 +174,7 @@ class SampledWithReplacement(Event):
         if isinstance(self.event, GaussianLike):
             # of all parts few are seen at an order
             return 1e5 + 8e3 * len(parts) + 2 * max(map(subsampled_gaussian_work, self._gaussians().distances))
-        often = [part for part, _ in parts if not part.rare]
-        if len(often) == len(parts):
-            return integral_work(self) + PART * len(parts)
-        # of each part by itself, more than are remembered
-        return len(often) * SAMPLED_ORDER + FIRST_VALUES * math.fsum(part._profile_work() for part in often)
+        return mean_work(self)
 
     def _profile_work(self) -> float:
         if isinstance(self.event, GaussianLike):
@@ -207,15 +190,14 @@ class SampledWithReplacement(Event):
     def _call_work(self) -> float:
         if isinstance(self.event, GaussianLike):
             return CALL_OVERLAID
-        each = CALL_IN_DECIMALS if isinstance(self.event, RandomizedResponse) else CALL
-        return math.fsum(each + part._call_work() for part, _ in self._parts())
+        return call_work(self._parts())
 
     def _log_profile(self, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
         gaussian = isinstance(self.event, GaussianLike)
         if gaussian:
             heights = log_heights(self._gaussians(), epsilons)
         else:
-            heights = np.stack([log_weight + part._log_height(epsilons) for part, log_weight in self._parts()])
+            heights = log_heights_of(self._parts(), self.rate, epsilons)
         logs = np.logaddexp.reduce(heights, axis=0)
         if gaussian and len(heights) > 1:
             logs = self._overlaid(epsilons, heights, logs)
@@ -346,43 +328,3 @@ class SumOfDraws(PricedAsAnother):
             least = size + 1
         shifts, shares = zip((0.0, 1 - math.fsum(share for _, share in parts)), *parts, strict=True)
         return MixtureOfGaussians(1.0, shifts, shares)
-
-
-@lru_cache(maxsize=4096)
-def mean_divergence(sampled: SampledWithReplacement, order: float) -> float:
-    """As `mean_curve`, of any event; a price asks for an order repeatedly."""
-    parts, orders = sampled._parts(), np.array([order])
-    if not any(part.rare for part, _ in parts):
-        return float(renyi_from_profile(sampled, orders)[0])
-    # what all but the largest terms come to in no sample at all is seldom seen
-    own = np.array([float(part.event._curve(orders)[0]) for part, _ in parts])
-    most = log_expm1_ratio(np.full_like(own, order - 1.0), own) + np.array([log_weight for _, log_weight in parts])
-    falling = np.argsort(-most)
-    rest = np.append(np.logaddexp.accumulate(most[falling][::-1])[::-1], -math.inf)
-    log_mean = -math.inf
-    for place, part in enumerate(falling.tolist()):
-        if rest[place] < log_mean + UNSEEN:
-            log_mean = float(np.logaddexp(log_mean, rest[place]))
-            break
-        log_mean = float(np.logaddexp(log_mean, parts[part].part._log_mean(orders)[0] + parts[part].log_weight))
-    return divergence_from_log_mean(order - 1.0, log_mean)
-
-
-def group_of(event: Event, size: int) -> Event:
-    """The event that prices `size` copies of a record in the sample."""
-    return event if size == 1 else price_of_group(event, size)
-
-
-@lru_cache(maxsize=256)
-def parts_of(event: Event, draws: int, population: int, rate: float) -> tuple[Draws, ...]:
-    """Groups of draws with the logs of their weights b_k / g, which add up to 1."""
-    if population == 1:
-        return (Draws(DrawnGroup(group_of(event, draws), 1, 1), 0.0),)
-    found: list[Draws] = []
-    sizes = draws_by_size(draws, population)
-    exact = len(sizes) <= FEW_PARTS and not isinstance(event, GaussianLike)
-    for size, log_probability in sizes:
-        log_weight = log_probability - math.log(rate)
-        rare = len(found) > 0 and log_weight < RARE and not exact
-        found.append(Draws(DrawnGroup(group_of(event, size), 1, 1, rate, rare), log_weight))
-    return tuple(found)

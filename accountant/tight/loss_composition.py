@@ -26,6 +26,7 @@ from accountant.numerics.decimals import format_up_short
 from accountant.numerics.kernel import FloatArray
 from accountant.numerics.roots import Interval
 from accountant.patience import fits, foresee, spend
+from accountant.tight.asked_once import AskedOnce
 from accountant.tight.directed_run import DirectedRun, Entries, Question, Remainders, RemainderTooWide
 from accountant.tight.flat_ends import take_apart
 from accountant.tight.fourier import HockeyStick, Remainder
@@ -203,7 +204,7 @@ def settle_on_grids(
         if all(remove is add for remove, add in profiles.values()):
             directions = directions[:1]  # the same pairs, with P and Q exchanged
     kinds = list(whole)
-    planned = PLANNED * len(directions)
+    planned = PLANNED * len({id(remainders[d]) for d in directions})  # of the same remainder all orders are the same
     once = sum(KIND + LOOKED_AT.size * event._curve_work() for event, _ in kinds)
     if len(kinds) <= FEWEST:  # all of them are asked for orders below
         sketched = sum(event._sketch()._curve_work() for event, _ in kinds)
@@ -216,7 +217,8 @@ def settle_on_grids(
     spend(
         work + CHOICE * len(directions), f"a grid chosen by a Rényi curve of {count_of(len(sketch.entries), 'release')}"
     )
-    runs = [plan(kinds, sketch, question, d, remainders[d]) for d in directions]
+    curve = AskedOnce(sketch)
+    runs = [plan(kinds, curve, question, d, remainders[d]) for d in directions]
     for run in runs:
         run.near = NEAR * math.sqrt(question.tolerance)
         run.found = Interval(0.0, pure * (1 + 1e-12) if isinstance(run.remainder, HockeyStick) else math.inf)
@@ -242,7 +244,7 @@ FARTHEST = 1e280
 
 
 def plan(
-    kinds: Entries, run: Composition, question: Question, direction: Direction, remainder: Remainder
+    kinds: Entries, run: Composition | AskedOnce, question: Question, direction: Direction, remainder: Remainder
 ) -> DirectedRun:
     """A tilt and a step at which the first attempt should do.
 
@@ -298,7 +300,7 @@ def plan(
     )
 
 
-def deviations(run: Composition, tilts: FloatArray) -> FloatArray:
+def deviations(run: Composition | AskedOnce, tilts: FloatArray) -> FloatArray:
     """Standard deviations of the composed loss under tilts t: roots of the second derivative of t D_{1+t}."""
     low, middle, high = (run.renyi(1 + share * tilts) * share * tilts for share in (0.9, 1.0, 1.1))
     return np.asarray(np.sqrt(np.maximum(low - 2 * middle + high, 0.0)) / (0.1 * tilts))

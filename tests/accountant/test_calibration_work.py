@@ -6,9 +6,11 @@ from functools import partial
 import pytest
 
 import accountant as ac
-from accountant import patience, targets
+from accountant import patience, target_costs
 from accountant.calibration import Bounds, solve
+from accountant.patience import allow_work, spend
 from accountant.renyi.route import POOL
+from accountant.value_search import Bracket
 
 SECONDS = POOL / patience.OPERATIONS_PER_SECOND
 
@@ -40,7 +42,7 @@ def prices(monkeypatch):
             asked.append(options.get("method", name))
             return plain(*args, **options)
 
-        monkeypatch.setattr(targets, name, partial(ask, plain=getattr(targets, name), name=name))
+        monkeypatch.setattr(target_costs, name, partial(ask, plain=getattr(target_costs, name), name=name))
     return asked
 
 
@@ -142,3 +144,52 @@ def test_the_end_of_a_range_is_found_without_prices():
     priced.clear()
     assert solve(excess, (1e-9, 1e12), 1.0) == pytest.approx(1e-6, rel=1e-8)
     assert below < len(priced) - 10
+
+
+@pytest.mark.parametrize(("draws", "population"), [(5, 100), (20, 1000)])
+def test_runs_of_samples_with_replacement_end_next_to_their_target(draws, population):
+    """Their curves were counted as several times what they take: the search ended at 0.77 and 0.18 for 1."""
+
+    def make(scale):
+        return 6 * ac.SampledWithReplacement(ac.Laplace(scale, adjacency="replace"), draws, population)
+
+    found = ac.calibrate(make, epsilon=1.0, delta=1e-5)
+    assert 0.99 < ac.epsilon(make(found), 1e-5).epsilon <= 1.0
+
+
+def test_the_last_price_is_next_to_the_target():
+    """Patience that ends with a value on either side is enough for one between them."""
+    bracket, asked = Bracket(1.0, -1, False), []
+
+    def cost(x, width):
+        asked.append(x)
+        spend(1e9, "a price")
+        return x**-2.0
+
+    with allow_work(3.9):
+        for x in (2.0, 0.5):
+            bracket.ask(cost, x, 0.01)
+        with pytest.raises(ac.OutOfPatience):
+            bracket.ask(cost, 1.5, 0.01)
+        last = bracket.safe_side(0.01)
+        assert bracket.ask(cost, last, 0.01, 0) == pytest.approx(1.0, rel=0.1)
+    assert 1.0 < last < 1.1
+    assert asked == [2.0, 0.5, last]
+    assert bracket.met == [2.0, last]
+    assert Bracket(1.0, -1, False).safe_side(0.01) is None
+
+
+def test_coarser_prices_tell_where_the_last_one_is():
+    bracket = Bracket(1.0, 1, True)
+    for x, width, price in ((90.0, 0.1, 0.9), (110.0, 0.1, 1.1), (90.0, 0.01, 0.85)):
+        bracket.ask(lambda x, width, price=price: price, x, width)
+    assert bracket.safe_side(0.1) == 99.0
+    assert bracket.safe_side(0.01) == 100.0  # there 110 costs about 1.04, and a line meets the target at 106
+
+
+def test_a_target_beside_which_no_cost_is_seen_names_those_that_are():
+    with pytest.raises(ac.CalibrationError, match=r"target = 1e\+300, .* meet; accepted: \[0, 999.999\]"):
+        ac.calibrate(ac.Laplace, epsilon=1e300, delta=1e-5, bounds=(1e-3, 1e9))
+    assert ac.calibrate(ac.Laplace, epsilon=999.999, delta=1e-5, bounds=(1e-3, 1e9)) >= 1e-3
+    with pytest.raises(ac.CalibrationError, match="nothing to calibrate; accepted: a target that some"):
+        ac.calibrate(lambda x: 3 * ac.Laplace(1.0), epsilon=1e300, delta=1e-5)
