@@ -7,7 +7,7 @@ from typing import Any
 
 from accountant.adjacency import Adjacency
 from accountant.cli.arguments import add_plan, add_route, read_plan, route
-from accountant.errors import AccountantError, DataDependentError, PlanError
+from accountant.errors import AccountantError, DataDependentError
 from accountant.guarantee import Guarantee, format_down, format_up
 from accountant.plain_text import is_plain
 from accountant.plan import Plan
@@ -35,14 +35,20 @@ def add_statement(commands: Any) -> None:
     parser.set_defaults(run=_run)
     add_plan(parser)
     parser.add_argument("--delta", type=number, help="instead of the plan's delta")
-    parser.add_argument("--unit", default="record", help="what one record stands for, such as person (default record)")
+    text = "what one record stands for, such as person (default record)"
+    parser.add_argument("--unit", type=_unit, default="record", help=text)
     add_route(parser)
     add_forms(parser, ("json", "latex", "markdown"))
 
 
+def _unit(text: str) -> str:
+    """A word that can be printed, for argparse."""
+    if not text.strip() or not is_plain(text):
+        raise argparse.ArgumentTypeError(f"{text!r}; accepted: what one record stands for, such as person")
+    return text
+
+
 def _run(options: argparse.Namespace) -> int:
-    if not options.unit.strip() or not is_plain(options.unit):
-        raise PlanError(f"--unit {options.unit!r}; accepted: what one record stands for, such as person")
     plan = read_plan(options)
     if plan.composition.data_dependent:
         raise DataDependentError(
