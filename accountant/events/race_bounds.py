@@ -64,9 +64,9 @@ PLACE, REPORT, SPARE, FEW_KINDS = 8e3, 200.0, 300.0, 5
 """Operations of a time and what a spare report may have in common with both inputs, of a time and a report, and of a
 time, a spare report and a kind beyond a few."""
 
-HIDDEN, EASY = 0.5, 0.03
-"""Users over the largest ratio of likelihoods from which on, and the share of the last that is enough, as thetas that
-are good for one kind are good for all."""
+HIDDEN, FEW_USERS, FEWER, EASY = 0.05, 60.0, 1.2, 0.03
+"""Users over the largest ratio of likelihoods, or over that number, from which on thetas that are good for one kind are
+soon good for all: of more the last is less, as a power of their number, down to a share."""
 
 CELL, PAIR = 8e4, 50.0
 """The same of an integral over w: once, and for every pair of a report and a spare one."""
@@ -140,17 +140,18 @@ def prepare(epsilon: float, family: Family | Words | Threes, users: int, point: 
     log_first, log_second = own_logs
     own = np.exp(log_first) * -np.expm1(log_second + point - log_first)
     sizes = own.size, values.size, crowd.spare_masses.size, crowd.starts.size - 1
-    work = work_at(sizes, users * math.exp(-float(crowd.log_first.max())))
+    work = work_at(sizes, users, float(crowd.log_first.max()))
     return Race(crowd, values, own, users - 1.0, known, min(near.log_delta, known), work)
 
 
-def work_at(sizes: tuple[int, int, int, int], hiding: float) -> float:
+def work_at(sizes: tuple[int, int, int, int], users: int, log_ratio: float) -> float:
     """Operations of the rougher bound at a time, of what is told, reports, spare ones and kinds.
 
-    Beside users over the largest ratio of likelihoods.
+    Beside the log of the largest ratio of likelihoods.
     """
     told, reports, spares, kinds = sizes
-    share = EASY if hiding >= HIDDEN else 1.0
+    hiding = users * min(math.exp(-log_ratio), 1.0 / FEW_USERS)
+    share = max(math.exp(FEWER * math.log(HIDDEN / max(hiding, HIDDEN))), EASY)
     return PLACE * told + REPORT * reports + share * SPARE * spares * max(kinds - FEW_KINDS, 0)
 
 

@@ -299,7 +299,7 @@ def work_of(epsilon: float, facts: Facts, users: int, searched: bool = False) ->
     """
     several = families_of(epsilon, facts, users)
     hiding = users * math.exp(-facts.bits * epsilon)
-    works = [work_of_family(epsilon, family, users, hiding) for family in several]
+    works = [work_of_family(epsilon, family, users, facts.bits * epsilon) for family in several]
     longest = [work for work, family in zip(works, several, strict=True) if isinstance(family, Threes)]
     first, most = (sum(longest) if longest else works[0]), works[0]
     looked = len(anchors_near(0.5, anchors_of(epsilon, facts, users)))
@@ -313,12 +313,12 @@ def near_zero(hiding: float) -> float:
     return min(NEAR / max(hiding, NEAR) + AT_ZERO, 1.0)
 
 
-def work_of_family(epsilon: float, family: Inputs, users: int, hiding: float) -> float:
+def work_of_family(epsilon: float, family: Inputs, users: int, log_ratio: float) -> float:
     """What the rougher bound at a time takes."""
     if not isinstance(family, Family):
         return prepare(epsilon, family, users, 0.0, Clocks()).work
     reports = count_reports(family)
-    return work_at((family.bits + 1, reports, reports, len(family.numbers)), hiding)
+    return work_at((family.bits + 1, reports, reports, len(family.numbers)), users, log_ratio)
 
 
 def integrals_of(epsilon: float, family: Inputs, users: int) -> float:
