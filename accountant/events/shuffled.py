@@ -26,6 +26,7 @@ from accountant.events.shuffled_prices import delta_of_round, epsilon_of_round
 from accountant.events.shuffled_rounds import (
     RACES,
     fewer_searched,
+    has_many_bits,
     log_round_delta,
     log_searched_delta,
     logs_alone,
@@ -98,9 +99,10 @@ class Shuffled(Event):
     apart of two bits, two fifths of four, four fifths of eight.
 
     In small crowds, of about 40 e^epsilon0 users and fewer, many bits take long: one round of 17 at most the five
-    seconds that a price may take by default, of 24 about ten, of 32 half a minute. Without that `patience` the price
-    is up to a tenth larger of 10 e^epsilon0 users and more. Of fewer, up to 16 bits are refused, and of more bits the
-    upper end may be many times the lower.
+    seconds that a price may take by default, of 24 about ten, of 32 half a minute. Without that `patience` the epsilon
+    of log(1/delta) e^epsilon0 users and more is up to a tenth larger; of fewer, up to 16 bits are refused, and of more
+    bits the upper end may be many times the lower. Rounds that compose, and Rényi curves, take several times as long
+    for up to 16 bits; of more, their prices are those without.
 
     In a round all users run the same randomizer once, and nothing but the reports' content reaches the observer: a hash
     function is either common to all or drawn afresh by each user and part of the report, not known by its user.
@@ -211,14 +213,11 @@ def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """The pair on the grid, by the worst data of words of all users or of fewer, where there is time for that."""
     if words := operations_for_words(local, users):
         return grid_pair(local, users, (users, words))
-    may_race = work_ahead(local, users, RACES)[1] > 0.0
-    return grid_pair(local, users, fewer_searched(local, users), may_race)
+    return grid_pair(local, users, fewer_searched(local, users))
 
 
 @remember("the profile of a round of shuffled bits", 64)
-def grid_pair(
-    local: float | Event, users: int, words: tuple[int, float] = (0, 0.0), may_race: bool = True
-) -> tuple[FloatArray, FloatArray]:
+def grid_pair(local: float | Event, users: int, words: tuple[int, float] = (0, 0.0)) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
     `words` are users of whom the worst data of words are found, all or fewer, and operations for that.
@@ -230,7 +229,7 @@ def grid_pair(
     if words[0] == users:
         points, values = profile_of_words(local, *words)
     else:
-        points, values = profile_of(local, users, may_race)
+        points, values = profile_of(local, users)
         if words[0] and fits((1.0 + 2.0 * COUNTED_AHEAD) * words[1]):  # what is counted is ahead of what is done
             values = np.fmin(
                 values, [log_searched_delta(local, words[0], point, words[1]) for point in points.tolist()]
@@ -276,9 +275,9 @@ def profile_of_words(local: float | Event, users: int, most: float) -> tuple[Flo
     return np.append(points, local_epsilon(local)), np.append(values, -math.inf)
 
 
-def profile_of(local: float | Event, users: int, may_race: bool) -> tuple[FloatArray, FloatArray]:
-    """The same by the smallest of other bounds."""
-    once, each = work_ahead(local, users, RACES) if may_race else (0.0, 0.0)
+def profile_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
+    """The same by the smallest of other bounds, of many bits without races: it is the same whatever the patience."""
+    once, each = (0.0, 0.0) if has_many_bits(local) else work_ahead(local, users)
     spend(once + RACES * each, WHAT)
     with tally_work():
         points = grid(local, users)

@@ -15,6 +15,7 @@ from accountant.events.blanket import local_epsilon
 from accountant.events.event import Event
 from accountant.events.shuffled_rounds import (
     fewer_searched,
+    has_many_bits,
     is_enumerated,
     log_known_delta,
     log_round_delta,
@@ -27,7 +28,7 @@ from accountant.events.shuffled_rounds import (
     work_of_two,
 )
 from accountant.numerics.roots import LEAST, SQUARE, narrow
-from accountant.patience import fits, skip_counting, spend, tally_work
+from accountant.patience import fits, has_limit, keep, skip_counting, spend, tally_work
 
 __all__ = ["delta_of_round", "epsilon_of_round", "epsilon_where"]
 
@@ -60,7 +61,7 @@ def epsilon_of_round(local: float | Event, users: int, log_delta: float) -> floa
     end = local_epsilon(local)
     if most := operations_for_all_words(local, users):
         return epsilon_of_words(local, end, (users, most), log_delta)
-    once, each = work_ahead(local, users, SEARCHED, True)
+    once, each = races_in_time(local, users, SEARCHED, log_delta)
     profile = partial(log_round_delta, local, users, race=each > 0.0)
     found = epsilon_where(profile, end, log_delta, (once + SEARCHED * each, each > 0.0, once * each > 0.0))
     found = lower_by_numbers(local, users, found, log_delta)
@@ -137,16 +138,33 @@ def delta_of_round(local: float | Event, users: int, epsilon: float) -> float:
 
 
 def log_delta_in_time(local: float | Event, users: int, epsilon: float) -> float:
-    """Log of the smallest delta that is known, without a race where that takes too long and slots cost little."""
-    once, each = work_ahead(local, users, 1.0, True)
+    """Log of the smallest delta that is known, of many bits without a race where that takes too long."""
+    once, each = races_in_time(local, users, 1)
     if each == 0.0:
         spend(once, WHAT)
         return log_round_delta(local, users, epsilon, race=False)
-    if not may_do_without(local, users):
+    if not has_many_bits(local):
         return log_round_delta(local, users, epsilon)  # races count what they do
     spend(once + each, WHAT)
     with skip_counting():
         return log_round_delta(local, users, epsilon)
+
+
+def races_in_time(local: float | Event, users: int, points: int, log_delta: float = -math.inf) -> tuple[float, float]:
+    """What races take, once and at each of so many points, as `work_ahead` has it; none where others do.
+
+    That is where there is no patience for them and what is computed beside, and these say nearly as much at a delta
+    whose log is given, or bits are many.
+    """
+    once, each = work_ahead(local, users, True)
+    if each == 0.0 or not may_do_without(local, users, log_delta):
+        return once, each
+    if has_many_bits(local) and not has_limit():
+        return 0.0, 0.0
+    with tally_work() as beside:
+        log_round_delta(local, users, 0.0, race=False)
+    made = (races_in_time, local, users, points)
+    return (once, each) if keep(made, lambda: fits(once + points * (each + beside[0]))) else (0.0, 0.0)
 
 
 def operations_for_all_words(local: float | Event, users: int) -> float:

@@ -38,12 +38,13 @@ from accountant.events.shuffled_words import (
 )
 from accountant.events.word_laws import slack_of
 from accountant.numerics.kernel import FloatArray
-from accountant.patience import OPERATIONS_PER_SECOND, fits, grant, has_limit, keep, spend
+from accountant.patience import OPERATIONS_PER_SECOND, grant, spend
 
 __all__ = [
     "MOST_BITS",
     "RACES",
     "fewer_searched",
+    "has_many_bits",
     "is_enumerated",
     "log_alone",
     "log_bits_delta",
@@ -80,8 +81,9 @@ SLOTS, FEW_SLOTS, FEW_BITS = 300.0, 40.0, 8
 beyond whom they cost a hundredth of epsilon; what counts with more than so many bits, whose races are dear."""
 
 
-ENOUGH_SLOTS = 10.0
-"""The same from which on they are at most a tenth of epsilon: where there is no patience for a race, they do."""
+ENOUGH_SLOTS, ENOUGH_OF_LOG = 10.0, 0.97
+"""The same from which on they are at most a tenth of epsilon, and over log 1/delta, as e^-users is the probability that
+there are none in slots: where there is no patience for a race, they do."""
 
 MANY_BITS, TWO_HIDE = 16, 8.0
 """Bits beyond which a race is run only where patience is set that is enough for it; and users, times e^-epsilon0, up to
@@ -207,12 +209,11 @@ def in_slots(epsilon: float, facts: Facts, users: int) -> float:
     return most * math.exp(log_share)
 
 
-def work_ahead(local: float | Event, users: int, points: float = 0.0, searched: bool = False) -> tuple[float, float]:
+def work_ahead(local: float | Event, users: int, searched: bool = False) -> tuple[float, float]:
     """About how many operations races take, once, and at every point; none where none are run.
 
-    Nor are they where so many points, if any, take longer than there is patience for, and slots cost little or bits
-    are many: that is asked once for a price. Of a single bit what the laws of all reports take, once; of words of few
-    users what the worst data take, each time. If so, for an epsilon that is `searched`.
+    Of a single bit what the laws of all reports take, once; of words of few users what the worst data take, each time.
+    If so, for an epsilon that is `searched`.
     """
     if not isinstance(local, RandomizedResponse):
         return 0.0, 0.0
@@ -223,21 +224,20 @@ def work_ahead(local: float | Event, users: int, points: float = 0.0, searched: 
         return 0.0, work_of_point(facts, users)
     if not may_race(local.epsilon, facts, users):
         return 0.0, 0.0
-    once, each = work_of_races(local.epsilon, facts, users, searched)
-    if not points or not may_do_without(local, users):
-        return once, each
-    if facts.bits > MANY_BITS and not has_limit():
-        return 0.0, 0.0
-    chosen = keep((work_ahead, local, users, points), lambda: fits(once + points * each))
-    return (once, each) if chosen else (0.0, 0.0)
+    return work_of_races(local.epsilon, facts, users, searched)
 
 
-def may_do_without(local: float | Event, users: int) -> bool:
-    """Whether a race, if one may be run, is run only where there is patience for all of it."""
+def has_many_bits(local: float | Event) -> bool:
+    """Whether a race, if one may be run, is run only where patience is set that is enough for all of it."""
+    return isinstance(local, RandomizedResponse) and local.bits > MANY_BITS
+
+
+def may_do_without(local: float | Event, users: int, log_delta: float) -> bool:
+    """Whether slots cost a tenth of epsilon at most at a delta whose log is given, or bits are many."""
     if not isinstance(local, RandomizedResponse):
         return False
-    facts = Facts(local.bits, local.ones, local.length)
-    return facts.bits > MANY_BITS or in_slots(local.epsilon, facts, users) >= ENOUGH_SLOTS
+    least = max(ENOUGH_SLOTS, ENOUGH_OF_LOG * -log_delta)
+    return has_many_bits(local) or in_slots(local.epsilon, Facts(local.bits, local.ones, local.length), users) >= least
 
 
 @lru_cache(maxsize=64)

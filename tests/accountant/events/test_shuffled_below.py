@@ -67,15 +67,22 @@ def test_many_bits_of_few_users_are_priced_in_the_usual_patience(bits, near):
     """They were refused: a race was counted ten times too long, and what knows nearly as much was not asked."""
     found = ac.epsilon(ac.Shuffled(RR(2 / bits, bits), 100), 1e-6)
     assert found.lower <= found.epsilon < near * found.lower
-    several = ac.epsilon(3 * ac.Shuffled(RR(2 / bits, bits), 100), 1e-6)
-    assert several.lower <= several.epsilon < 1.11 * several.lower
 
 
 def test_without_patience_for_a_race_much_is_not_paid_for():
     with pytest.raises(ac.OutOfPatience, match="patience = "):
         ac.epsilon(ac.Shuffled(RR(5 / 16, 16), 60), 1e-6)
-    assert ac.delta(ac.Shuffled(RR(1 / 8, 16), 100), 0.4, patience=1.0).delta < 1.3e-7
+    with pytest.raises(ac.OutOfPatience, match="patience = "):  # slots would say 0.92
+        ac.shuffled_epsilon(RR(3 / 14, 14), 210, 1e-6, patience=1.5)
+    assert ac.shuffled_epsilon(RR(3 / 14, 14), 210, 1e-6, patience=30.0) < 0.272
     assert ac.delta(ac.Shuffled(RR(1 / 8, 16), 100), 0.4, patience=20.0).delta < 3e-15
+
+
+@pytest.mark.parametrize(("local", "users"), [(RR(3 / 17, 17), 301), (RR(3 / 18, 18), 60)])
+def test_more_patience_refuses_nothing_that_less_prices(local, users):
+    """A race was begun without patience for what is computed beside it."""
+    found = [ac.shuffled_epsilon(local, users, 1e-5, patience=seconds) for seconds in (2.0, 3.8, 4.5, 5.0, 20.0)]
+    assert found == sorted(found, reverse=True)
 
 
 # --- one user -----------------------------------------------------------------------------------------------
