@@ -16,7 +16,7 @@ import numpy as np
 from accountant.adjacency import Adjacency
 from accountant.events.drawn_gaussians import log_expm1_ratio
 from accountant.events.event import Event
-from accountant.events.fixed_size import DrawnGroup, log_mean_of_rare
+from accountant.events.fixed_size import DrawnGroup
 from accountant.events.gaussian import GaussianLike
 from accountant.events.group import price_of_group
 from accountant.events.numbers_of_draws import draws_by_size
@@ -127,7 +127,6 @@ def mean_divergence(sampled: SampledWithReplacement, order: float) -> float:
     rare = [each for each in sampled._parts() if each.part.rare]
     if not rare:
         return float(often[0])
-    own = np.array([float(part.event._curve(orders)[0]) for part, _ in rare])
-    logs = log_mean_of_rare(sampled.rate, order, own) + np.array([log_weight for _, log_weight in rare])
+    logs = [float(part._log_mean(orders)[0]) + log_weight for part, log_weight in rare]
     log_mean = float(logsumexp(np.append(logs, log_expm1_ratio(orders - 1.0, often))))
     return divergence_from_log_mean(order - 1.0, log_mean)

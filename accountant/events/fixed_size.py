@@ -23,7 +23,7 @@ from accountant.numerics.kernel import FloatArray
 from accountant.numerics.quadrature import INTEGRAL
 from accountant.numerics.special import log_mixture_ratio
 
-__all__ = ["DrawnGroup", "FixedSizeSampled", "log_mean_of_rare", "refuse_other_records"]
+__all__ = ["DrawnGroup", "FixedSizeSampled", "refuse_other_records"]
 
 
 @register("fixed-size-sampled")
@@ -232,16 +232,15 @@ class ReplacedInSample(Event):
         return Event._subsampled_log_profile(self.event, self.rate, epsilons)
 
 
-def log_mean_of_rare(rate: float, orders: FloatArray | float, own: FloatArray) -> FloatArray:
+def log_mean_of_rare(rate: float, orders: FloatArray, own: FloatArray) -> FloatArray:
     """A bound on the log of (e^{bD} - 1)/b from the curves `own` without a sample.
 
     The a-norm of 1 - g + g L is at most 1 - g + g e^{b own/a} (Minkowski). The other direction's moment is no larger,
     and at most 1 (notebooks/mathematics.md, Samples with replacement).
     """
-    a = np.asarray(orders, dtype=float)
-    b = a - 1.0
+    b = orders - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        curve = np.where(b > 0.0, a * log_mixture_ratio(rate, b * own / a) / b, rate * own)
+        curve = np.where(b > 0.0, orders * log_mixture_ratio(rate, b * own / orders) / b, rate * own)
     forward = log_expm1_ratio(b, curve)
     return np.asarray(np.logaddexp(forward, np.minimum(forward, math.log(rate))))
 

@@ -19,7 +19,7 @@ from accountant.events.randomized_response import RandomizedResponse
 from accountant.events.shuffled_inputs import Facts
 from accountant.numerics.kernel import FloatArray
 
-__all__ = ["FEW_USERS", "ULP", "Attack", "attacks_on", "kinds_that_may_be", "worst_bits"]
+__all__ = ["FEW_USERS", "ULP", "Attack", "attacks_on", "flips_of", "kinds_that_may_be", "worst_bits"]
 
 MOST_BITS = 64
 """Bits that inputs of an attack differ in, at most: others are the same."""

@@ -218,7 +218,7 @@ def work_of(attack: Attack, size: int) -> float:
 def sums_that_fit(local: Event, users: int, points: tuple[float, ...]) -> int:
     """How many there is patience for; of the wider ones all or none, and what is left is more than they take."""
     works = np.cumsum(works_of(local, users, points))
-    few = works.size // 2 if users <= FEW else works.size
+    few = works.size // len(WIDER) if users <= FEW else works.size
     if few < works.size and fits(LEFT * float(works[-1]) - MOMENT):
         return works.size
     return sum(fits(max(work - MOMENT, 0.0) / SPENT) for work in works[:few].tolist())

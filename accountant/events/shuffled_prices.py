@@ -161,10 +161,15 @@ def races_in_time(local: float | Event, users: int, points: int, log_delta: floa
         return once, each
     if has_many_bits(local) and not has_limit():
         return 0.0, 0.0
-    with tally_work() as beside:
-        log_round_delta(local, users, 0.0, race=False)
-    made = (races_in_time, local, users, points)
-    return (once, each) if keep(made, lambda: fits(once + points * (each + beside[0]))) else (0.0, 0.0)
+
+    def is_in_time() -> bool:
+        if not fits(once + points * each):
+            return False
+        with tally_work() as beside:
+            log_round_delta(local, users, 0.0, race=False)
+        return fits(once + points * (each + beside[0]))
+
+    return (once, each) if keep((races_in_time, local, users, points), is_in_time) else (0.0, 0.0)
 
 
 def operations_for_all_words(local: float | Event, users: int) -> float:

@@ -3,7 +3,7 @@
 The general bound (`accountant.events.blanket`), for a single bit in crowds that are not large the worst of all inputs
 (`accountant.events.shuffled_single_bit`), for words of few users the worst data (`accountant.events.shuffled_words`),
 for other bits slots (`accountant.events.shuffled_bits`) and, in small crowds, where slots would give nearly all users
-away, a race (`accountant.events.shuffled_race`), or, with too many bits for that, two users
+away, a race (`accountant.events.shuffled_race`), and where bits are many two users
 (`accountant.events.shuffled_two`). Proofs:
 notebooks/mathematics.md, Shuffled reports and Shuffled bits.
 """

@@ -12,13 +12,12 @@ import math
 
 import numpy as np
 
+from accountant.events.shuffled_attacks import ULP, flips_of
 from accountant.events.shuffled_inputs import Facts, kinds
 from accountant.numerics.kernel import FloatArray
 from accountant.patience import spend
 
 __all__ = ["log_two_users_delta", "work_of_two_users"]
-
-ULP = 2.0**-53
 
 CHANCES = 1e-12
 """Relative, of products of probabilities of three numbers of bits, of up to 64."""
@@ -53,7 +52,7 @@ def divergence(epsilon: float, kind: tuple[int, int, int], point: float) -> floa
     off = (8.0 + epsilon * sum(kind) + point) * 2 * ULP
     gained, lost = np.exp(first) * (1 + off), np.exp(point + second) * (1 - off)
     values = np.multiply.outer(np.exp(both), np.subtract.outer(gained, lost)).ravel()
-    chances = [binomial(bits, epsilon) for bits in kind]
+    chances = [flips_of(epsilon, bits) for bits in kind]
     masses = np.multiply.outer(chances[0], np.multiply.outer(chances[1], chances[2])).ravel()
     order = np.argsort(values)
     values, masses = values[order], masses[order]
@@ -67,9 +66,3 @@ def divergence(epsilon: float, kind: tuple[int, int, int], point: float) -> floa
 def sums_from(terms: FloatArray) -> FloatArray:
     """Sums of all terms from each place on; the last is 0."""
     return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
-
-
-def binomial(bits: int, epsilon: float) -> FloatArray:
-    """Chances of numbers of bits, of so many, that are flipped."""
-    flipped, kept = 1.0 / (1.0 + math.exp(epsilon)), 1.0 / (1.0 + math.exp(-epsilon))
-    return np.array([math.comb(bits, j) * flipped**j * kept ** (bits - j) for j in range(bits + 1)])
