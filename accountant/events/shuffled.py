@@ -30,6 +30,7 @@ from accountant.events.shuffled_rounds import (
     log_round_delta,
     log_searched_delta,
     logs_alone,
+    may_race_many,
     operations_for_words,
     work_ahead,
 )
@@ -101,8 +102,8 @@ class Shuffled(Event):
     In small crowds, of about 40 e^epsilon0 users and fewer, many bits take long: one round of 17 at most the five
     seconds that a price may take by default, of 24 about ten, of 32 half a minute. Without that `patience` the epsilon
     of log(1/delta) e^epsilon0 users and more is up to a tenth larger; of fewer, up to 16 bits are refused, and of more
-    bits the upper end may be many times the lower. Rounds that compose, and Rényi curves, take several times as long
-    for up to 16 bits; of more, their prices are those without.
+    bits the upper end may be many times the lower. Rounds that compose, and Rényi curves, take several times as long,
+    of 17 bits half a minute.
 
     In a round all users run the same randomizer once, and nothing but the reports' content reaches the observer: a hash
     function is either common to all or drawn afresh by each user and part of the report, not known by its user.
@@ -213,14 +214,17 @@ def pair_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
     """The pair on the grid, by the worst data of words of all users or of fewer, where there is time for that."""
     if words := operations_for_words(local, users):
         return grid_pair(local, users, (users, words))
-    return grid_pair(local, users, fewer_searched(local, users))
+    return grid_pair(local, users, fewer_searched(local, users), may_race_many(local, users))
 
 
 @remember("the profile of a round of shuffled bits", 64)
-def grid_pair(local: float | Event, users: int, words: tuple[int, float] = (0, 0.0)) -> tuple[FloatArray, FloatArray]:
+def grid_pair(
+    local: float | Event, users: int, words: tuple[int, float] = (0, 0.0), many: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Losses log P/Q of the pair on a grid, rising and symmetric about 0, and the logs of Q's masses there.
 
-    `words` are users of whom the worst data of words are found, all or fewer, and operations for that.
+    `words` are users of whom the worst data of words are found, all or fewer, and operations for that; with
+    races of `many` bits, if told so.
     The profile is convex in u, so the polygon through its values is above it, and so is their convex envelope. A
     mass of Q is the change of slope at its u; on the other side of u = 1 the pair is its own mirror image.
     """
@@ -229,7 +233,7 @@ def grid_pair(local: float | Event, users: int, words: tuple[int, float] = (0, 0
     if words[0] == users:
         points, values = profile_of_words(local, *words)
     else:
-        points, values = profile_of(local, users)
+        points, values = profile_of(local, users, many)
         if words[0] and fits((1.0 + 2.0 * COUNTED_AHEAD) * words[1]):  # what is counted is ahead of what is done
             values = np.fmin(
                 values, [log_searched_delta(local, words[0], point, words[1]) for point in points.tolist()]
@@ -275,9 +279,9 @@ def profile_of_words(local: float | Event, users: int, most: float) -> tuple[Flo
     return np.append(points, local_epsilon(local)), np.append(values, -math.inf)
 
 
-def profile_of(local: float | Event, users: int) -> tuple[FloatArray, FloatArray]:
-    """The same by the smallest of other bounds, of many bits without races: it is the same whatever the patience."""
-    once, each = (0.0, 0.0) if has_many_bits(local) else work_ahead(local, users)
+def profile_of(local: float | Event, users: int, many: bool) -> tuple[FloatArray, FloatArray]:
+    """The same by the smallest of other bounds, with races of many bits if told so."""
+    once, each = work_ahead(local, users) if many or not has_many_bits(local) else (0.0, 0.0)
     spend(once + RACES * each, WHAT)
     with tally_work():
         points = grid(local, users)

@@ -54,6 +54,7 @@ __all__ = [
     "log_two_delta",
     "logs_alone",
     "may_do_without",
+    "may_race_many",
     "operations_for_words",
     "work_ahead",
     "work_of_known",
@@ -86,7 +87,7 @@ ENOUGH_SLOTS, ENOUGH_OF_LOG = 10.0, 0.97
 there are none in slots: where there is no patience for a race, they do."""
 
 MANY_BITS, TWO_HIDE = 16, 8.0
-"""Bits beyond which a race is run only where patience is set that is enough for it; and users, times e^-epsilon0, up to
+"""Bits beyond which a race is run only where patience is enough for it; and users, times e^-epsilon0, up to
 which two of them may then cost less than what is known of all."""
 
 FEW_HIDE = 30.0
@@ -104,6 +105,9 @@ FINEST = 1e-4
 FOR_WORDS, FOR_FEWER, NEARLY = 0.6, 0.45, 0.7
 """Shares of the patience that the worst data of words may take: of all users, and of fewer, of whom there are at least
 that share."""
+
+FOR_GRID = 0.6
+"""Share of the patience that races of many bits may take for a grid."""
 
 ALONE_FROM, SEEN = 0.25, -50.0
 """Epsilon of one bit, and log of its profile, from which on only the bound by all inputs is looked at, where it is to
@@ -228,8 +232,16 @@ def work_ahead(local: float | Event, users: int, searched: bool = False) -> tupl
 
 
 def has_many_bits(local: float | Event) -> bool:
-    """Whether a race, if one may be run, is run only where patience is set that is enough for all of it."""
+    """Whether a race, if one may be run, is run only where patience is enough for all of it."""
     return isinstance(local, RandomizedResponse) and local.bits > MANY_BITS
+
+
+def may_race_many(local: float | Event, users: int) -> bool:
+    """Whether races of many bits are run for a profile on a grid: patience is enough. The same throughout a price."""
+    once, each = work_ahead(local, users) if has_many_bits(local) else (0.0, 0.0)
+    if each == 0.0:
+        return False
+    return once + RACES * each <= grant((may_race_many, local, users), FOR_GRID) * OPERATIONS_PER_SECOND
 
 
 def may_do_without(local: float | Event, users: int, log_delta: float) -> bool:

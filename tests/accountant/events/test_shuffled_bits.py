@@ -703,6 +703,26 @@ def test_rounds_of_bits():
     assert normal * 0.995 < many.epsilon < normal * 1.02
 
 
+@pytest.mark.parametrize(
+    ("bits", "epsilon0", "users"), [(8, 4.0, 60), pytest.param(17, 5.0, 1000, marks=pytest.mark.audit)]
+)
+def test_rounds_of_many_bits_are_raced_where_patience_is_enough(bits, epsilon0, users, monkeypatch):
+    """Slots alone say several times as much; what is said hangs on the patience, not on what was asked before."""
+    monkeypatch.setattr("accountant.events.shuffled_rounds.MANY_BITS", min(bits - 1, 16))
+    run = 2 * ac.Shuffled(ac.RandomizedResponse(epsilon0 / bits, bits), users)
+
+    def prices(seconds):
+        return [ac.epsilon(run, 1e-6, method=method, patience=seconds) for method in ("auto", "renyi")]
+
+    much, little = prices(60.0), prices(3.0)
+    grid_pair.cache_clear()
+    again = [prices(seconds) for seconds in (3.0, 60.0, 3.0)]
+    assert again == [little, much, little]
+    assert much[0].lower <= much[0].epsilon < 0.4 * little[0].epsilon
+    assert much[0].epsilon <= much[1].epsilon < 0.7 * little[1].epsilon
+    grid_pair.cache_clear()  # its words hang on the number of bits that count as many
+
+
 @pytest.mark.each_run(30)
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-200, 1e-30, 1e-20, 1e-17, 1e-15])
 @pytest.mark.parametrize("bits", [2, 3, 40])

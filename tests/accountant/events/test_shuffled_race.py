@@ -550,10 +550,3 @@ def test_a_search_needs_bounds_of_all_inputs_once(monkeypatch, local, most):
     assert 1 <= asked.count(True) <= most
     assert log_round_delta(local, users, found) <= math.log(delta)
     assert log_round_delta(local, users, found * (1 - 1e-4)) > math.log(delta)
-
-
-def test_grids_of_many_bits_do_not_hang_on_the_patience():
-    """With more of it a race was run for them, and what was remembered was returned to those with another patience."""
-    run = 3 * ac.Shuffled(RR(3 / 17, 17), 301)
-    found = [ac.epsilon(run, 1e-5, method="renyi", patience=seconds).epsilon for seconds in (5.0, 60.0, 5.0)]
-    assert found[0] == found[1] == found[2]
