@@ -190,12 +190,21 @@ def solve_near(
     return meets
 
 
-def most_economical(found: Mapping[float, float], goal: float) -> float | None:
-    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none."""
+def most_economical(found: Mapping[float, float], goal: float, apart: float = math.inf) -> float | None:
+    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none.
+
+    None, too, where these two are more than `apart` times each other.
+    """
     met, missed = ([x for x, cost in found.items() if (cost <= goal) == kept] for kept in (True, False))
     if not met or not missed:
         return None
-    return min(met) if min(met) > max(missed) else max(met) if max(met) < min(missed) else None
+    if min(met) > max(missed):
+        best, next_to = min(met), max(missed)
+    elif max(met) < min(missed):
+        best, next_to = max(met), min(missed)
+    else:
+        return None
+    return best if max(best, next_to) <= apart * min(best, next_to) else None
 
 
 class Tries:

@@ -47,6 +47,9 @@ FAR, WIDER, LATER = 4.0, 10.0, 2
 """How far below a target a cost has to be for a nearer guess, by prices whose tolerance is so many times wider; and for
 how many more of them patience is left."""
 
+APART = 10.0
+"""How far a value that meets a target may be from one that does not, at most, where patience ends between them."""
+
 CLOSEST = 1e-11
 """How near a value comes, relatively, where a price is known but for rounding."""
 
@@ -187,17 +190,17 @@ def _by_games(route: str, search: Search, costs: Costs, goal: float, found: floa
 
 def _by_tight(search: Search, costs: Costs, goal: float) -> float:
     """From near where the Rényi route meets the target, if it does."""
-    guess = None
+    tight = cache(costs.tight)
     try:
         guess = _guess(search, costs, goal)
     except OutOfPatience:
         raise
     except AccountantError as error:
-        if costs.are_above(goal, costs.tight):
+        if costs.are_above(goal, tight):
             raise error
+        guess = _guess_beyond(search, costs, goal, tight)
     if guess is None:
-        return search.anywhere(costs.tight, goal, slack=costs.width, fine=costs.width / 1000)
-    tight = cache(costs.tight)
+        return search.anywhere(tight, goal, slack=costs.width, fine=costs.width / 1000)
     return search.near(tight, goal, _nearer(search, costs, goal, guess, tight), width=costs.width)
 
 
@@ -294,20 +297,38 @@ def _beyond_renyi(search: Search, costs: Costs, goal: float, error: AccountantEr
         found: dict[float, float] = {}
 
         def sharper(x: float, width: float = width, found: dict[float, float] = found) -> float:
-            found[x] = costs.sharper(x, width=width)
+            if x not in found:
+                found[x] = costs.sharper(x, width=width)
             return found[x]
 
         try:
             if costs.are_above(goal, sharper):
                 break
+            if (guess := _guess_beyond(search, costs, goal, sharper)) is not None:
+                return search.near(sharper, goal, guess, width=width)
             return search.anywhere(sharper, goal, slack=width, fine=width / 1000)
         except OutOfPatience as refusal:
-            if (best := most_economical(found, goal)) is not None:
+            if (best := most_economical(found, goal, APART)) is not None:
                 return best
             late = late or refusal
         except (ProfileUnavailable, ToleranceUnreachable):
             continue
     raise late or error from None
+
+
+def _guess_beyond(search: Search, costs: Costs, goal: float, cost: Cost) -> tuple[float, int] | None:
+    """About where, and whether costs rise: the tight route is taken to be as far ahead as at what costs least.
+
+    None where the Rényi route says nothing, or takes more than a share of the patience.
+    """
+    least = min(costs.known, key=costs.known.__getitem__, default=None)
+    if least is None or not 0.0 < costs.known[least] < math.inf or not cost(least) < goal:
+        return None
+    with suppress(AccountantError), share_patience(GUESSED):
+        found = search.anywhere(costs.renyi, costs.known[least] * goal / cost(least), fine=NEARLY)
+        rises = search.rises(costs.renyi, found)
+        return None if rises is None else (found, rises)
+    return None
 
 
 def _check_target(target: str, given: Mapping[str, float | None]) -> None:

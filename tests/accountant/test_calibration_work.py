@@ -146,6 +146,22 @@ def test_the_end_of_a_range_is_found_without_prices():
     assert below < len(priced) - 10
 
 
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 5.0])
+def test_a_target_that_the_renyi_route_just_misses_is_searched_where_it_is(seconds):
+    """The screenings alone cost 0.938, by the Rényi route 1.021: 6.6e11 was said for 202.1 with 0.7 s and less."""
+    screenings = 18_000 * ac.PoissonSubsampled(ac.NoisyScreening(85.0, 210.0, 300), 0.2)
+
+    def make(sigma):
+        return screenings + 3877 * ac.PoissonSubsampled(ac.GNMax(sigma), 0.2)
+
+    try:
+        found = ac.calibrate(make, 1.0, 1e-5, start=20.0, patience=seconds)
+    except ac.OutOfPatience:
+        assert seconds < 1.0
+    else:
+        assert 202.0 < found < (203.0 if seconds == 5.0 else 250.0)
+
+
 @pytest.mark.parametrize(("draws", "population"), [(5, 100), (20, 1000)])
 def test_runs_of_samples_with_replacement_end_next_to_their_target(draws, population):
     """Their curves were counted as several times what they take: the search ended at 0.77 and 0.18 for 1."""
