@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
+from mechanisms.cli.cluster_option import add_cluster, on_cluster
 from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
 from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import (
@@ -29,7 +30,7 @@ from mechanisms.cli.results_file import (
     refuse_seeded_repeat,
     write_results,
 )
-from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
+from mechanisms.cli.sharded import use_cluster
 from mechanisms.cli.store_option import (
     check_store,
     hold_digests,

@@ -6,11 +6,12 @@ import argparse
 from typing import Any
 
 import accountant as ac
+from mechanisms.cli.cluster_option import add_cluster, on_cluster
 from mechanisms.cli.data import warn_of_seed
 from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import OptionError, find_results
-from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
+from mechanisms.cli.sharded import use_cluster
 from mechanisms.cli.student import add_student
 
 __all__ = ["add_reverse_options", "run_reverse"]
