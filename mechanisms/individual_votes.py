@@ -11,7 +11,7 @@ import numpy as np
 import accountant as ac
 from mechanisms.arrays import Floats, Integers
 
-__all__ = ["VOTE_GRAIN", "Prices", "Selected", "count_between", "pay_for"]
+__all__ = ["VOTE_GRAIN", "Prices", "Selected", "count_between", "pay_for", "worth_of_budget"]
 
 VOTE_GRAIN = 2.0**-36
 """Votes of a record are rounded down to multiples of it, so that sums below 2^17 are exact in any order.
@@ -21,6 +21,14 @@ That is enough for 10^10 s2^2 selected records, s2 being the noise of the votes.
 
 PART_MARGIN = 2.0**-50
 """Relative rounding error allowed for in the vote of a record that spends all it has left."""
+
+BUDGET_MARGIN = 2.0**-50
+"""Relative rounding error of amounts, with which `accountant.IndividualFilter` prices a budget."""
+
+
+def worth_of_budget(budget: float) -> ac.GaussianDP:
+    """What a whole interaction is as private as, whatever is asked: mu-GDP with mu^2/2 = B, as the filter prices it."""
+    return ac.GaussianDP(math.sqrt(2 * budget * (1 + BUDGET_MARGIN)))
 
 
 @dataclass(frozen=True)

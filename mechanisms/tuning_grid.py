@@ -12,6 +12,7 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.individual_knn import IndividualKNN
+from mechanisms.individual_votes import worth_of_budget
 from mechanisms.noise.source import Randomness
 from mechanisms.private_knn import PrivateKNN
 from mechanisms.reverse_knn import ReverseKNN
@@ -88,9 +89,7 @@ def most_spent(model: Model, queries: int, records: int, classes: int) -> ac.Com
         assert planned is not None  # `prepare` limits the labels
         return planned
     if isinstance(model, IndividualKNN):
-        # mu-GDP with mu^2/2 = B, whatever is asked (`accountant.IndividualFilter`)
-        budget = check_positive("budget", model.budget)
-        return 1 * ac.GaussianDP(math.nextafter(math.sqrt(2 * budget), math.inf))
+        return 1 * worth_of_budget(check_positive("budget", model.budget))
     release = model.course(model.planned(records, classes)).release
     spent: ac.Composition = release.rounds * release.event
     return spent

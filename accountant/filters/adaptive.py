@@ -134,7 +134,7 @@ class Filter(Run):
         BudgetExceeded
             It does not fit. What fits may still be spent.
         ParameterError
-            It is no event, or one that the filter's kind cannot count.
+            It is no event, or one that the filter's kind cannot count, or it would have happened more than 1e30 times.
         DataDependentError
             Its cost depends on private data.
         AdjacencyMismatch
@@ -152,7 +152,7 @@ class Filter(Run):
                     f"{times} x {shorten(event)} does not fit; accepted: releases within what is left of "
                     f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
                 )
-            self._record(after, event, times)
+            self._record(after, self._counts_after(event, times))
             self._margin = margin
 
     def covers(self, event: Event | Composition, count: int = 1) -> bool:
@@ -162,7 +162,8 @@ class Filter(Run):
         if is_nothing(event, times):
             return True
         with self._turn():
-            return self._margin_after(*self._next(event, charge, times)) is not None
+            fits = self._margin_after(*self._next(event, charge, times)) is not None
+            return fits and bool(self._counts_after(event, times))
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
         """The guarantee for the whole run, past and future, whatever is chosen.
@@ -288,7 +289,7 @@ class Odometer(Run):
             return
         with self._turn():
             after, _ = self._next(event, charge, times)
-            self._record(after, event, times)
+            self._record(after, self._counts_after(event, times))
 
     def guarantee(self, delta: float) -> Guarantee:
         """The guarantee for the releases so far, valid also where they decided when it is asked for.

@@ -17,6 +17,7 @@ from accountant.guarantee import Guarantee
 from accountant.numerics.decimals import format_down, format_up
 from accountant.numerics.kernel import FloatArray
 from accountant.price import epsilon
+from accountant.processes import free_memory
 from accountant.targets import calibrate
 
 __all__ = ["BudgetExceeded", "FilterConversion", "IndividualFilter"]
@@ -29,6 +30,8 @@ AMOUNT_ROUNDING = 2.0**-50
 """Bound on the relative error of amounts: eight roundings of 2^-53 each. The budget is priced with it."""
 
 MOST_ROWS = 2**40
+
+ROW_BYTES = 8
 
 
 class BudgetExceeded(AccountantError, ValueError):
@@ -68,14 +71,14 @@ class IndividualFilter:
     Raises
     ------
     ParameterError
-        A value is out of range.
+        A value is out of range, or so many rows do not fit into memory.
     """
 
     def __init__(self, budget: float, size: int = 0) -> None:
         self.budget = real("budget", budget, 1e-100, 1e99)
         share, exponent = math.frexp(self.budget)
         self.UNITS, self._exponent = int(math.ldexp(share, 61)), exponent - 61
-        self.left: Units = np.full(integer("size", size, 0, MOST_ROWS), self.UNITS, np.int64)
+        self.left = _make_rows(integer("size", size, 0, MOST_ROWS), self.UNITS, f"size = {shorten(size)}")
         self._process = os.getpid()
 
     def __getstate__(self) -> object:
@@ -169,14 +172,16 @@ class IndividualFilter:
         Raises
         ------
         ParameterError
-            A row is negative or named twice, or more was spent than the budget.
+            A row is negative, named twice or beyond what fits into memory, or more was spent than the budget.
         """
         where = self._rows(rows, MOST_ROWS)
         before = _for_each("spent", _as_units("spent", spent), where.size)
         if not ((before >= 0) & (before <= self.UNITS)).all():
             raise ParameterError(f"spent = {shorten(spent)} units; accepted: [0, {self.UNITS}]")
-        size = 1 + int(np.max(where, initial=len(self.left) - 1))
-        self.left = np.concatenate([self.left, np.zeros(size - len(self.left), np.int64)])
+        if (size := 1 + int(np.max(where, initial=-1))) > len(self.left):
+            grown = _make_rows(size, 0, f"rows = {shorten(rows)}")
+            grown[: len(self.left)] = self.left
+            self.left = grown
         self.left[where] = self.UNITS - before
 
     def retire(self, rows: ArrayLike) -> None:
@@ -234,6 +239,15 @@ class IndividualFilter:
             bounds=(1e-30, 1e30),
             start=0.1,
         )
+
+
+def _make_rows(size: int, units: int, given: str) -> Units:
+    """So many rows, of which each has the same number of units left; `given` is what asked for them."""
+    try:
+        return np.full(size, units, np.int64)
+    except MemoryError:
+        fits = format_down(min(free_memory() / ROW_BYTES, size - 1), 3)
+        raise ParameterError(f"{given}: {size} rows do not fit into memory; accepted: up to about {fits}") from None
 
 
 def _as_array(values: ArrayLike) -> NDArray[np.generic]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AdjacencyMismatch, FilterError
-from accountant.events.composition import Composition
+from accountant.errors import AdjacencyMismatch, FilterError, ParameterError, shorten
+from accountant.events.composition import MAX_COUNT, Composition
 from accountant.events.event import Event
 from accountant.filters.mixture import Mixture
 from accountant.filters.spending import Charge, Charges, Released, Spent
@@ -137,11 +137,31 @@ class Run:
         curve, rise = self._mixture.advance(state.spent.curve, charge.curve, count)
         return Released(state.spent.plus(charge, count, curve), adjacency or state.adjacency, gaussian), rise
 
-    def _record(self, after: Released, release: Event | Composition, count: int) -> None:
-        entries = [(release, count)] if isinstance(release, Event) else [(e, n * count) for e, n in release]
+    def _counts_after(self, release: Event | Composition, count: int) -> dict[Event, int]:
+        """How often each event of a release will have happened.
+
+        Raises
+        ------
+        ParameterError
+            More often than a composition can say.
+        """
+        entries = [(release, 1)] if isinstance(release, Event) else list(release)
+        find = self._counts.get if self._stored is None else self._stored.find_count
+        counts = {}
+        for event, number in entries:
+            before = find(event) or 0
+            counts[event] = before + number * count
+            if counts[event] > MAX_COUNT:
+                most = (MAX_COUNT - before) // number
+                made = f"count = {count} of {shorten(release)}, after {before} of {shorten(event)}"
+                raise ParameterError(f"{made}, is out of range; accepted: an integer in [0, {most}]")
+        return counts
+
+    def _record(self, after: Released, counts: dict[Event, int]) -> None:
+        """Keep the sums after a release, and how often each of its events has happened."""
         if self._stored is not None:
-            self._stored.write(after, entries)
+            self._stored.write(after, counts)
         else:
-            for event, number in entries:
-                self._counts[event] = self._counts.get(event, 0) + number
+            for event, number in counts.items():
+                self._counts[event] = number
         self._state = after

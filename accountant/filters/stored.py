@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -88,20 +88,27 @@ class StoredRun:
             finally:
                 self._run = None
 
-    def write(self, after: Released, entries: Iterable[tuple[Event, int]]) -> None:
-        """Keep the sums after more releases, within a transaction."""
+    def find_count(self, event: Event) -> int:
+        """How often an event has happened, within a transaction."""
+        assert self._run is not None
+        found = list(self._run("SELECT count FROM releases WHERE plan = :plan", {"plan": self._text_of(event)}))
+        return int(found[0][0]) if found else 0
+
+    def write(self, after: Released, counts: Mapping[Event, int]) -> None:
+        """Keep the sums after a release, and how often its events have happened by then, within a transaction."""
         assert self._run is not None
         run = self._run
-        for event, count in entries:
-            if event not in self._texts:
-                self._texts[event] = Composition([(event, 1)]).to_toml()
-            values = {"plan": self._texts[event], "count": str(count)}
-            found = list(run("SELECT count FROM releases WHERE plan = :plan", values))
-            if found:  # counts may be larger than the integers of a database
-                values["count"] = str(int(found[0][0]) + count)
+        for event, count in counts.items():  # which may be larger than the integers of a database
+            values = {"plan": self._text_of(event), "count": str(count)}
             run("INSERT OR REPLACE INTO releases VALUES (:plan, :count)", values)
         run("DELETE FROM spent")
         run("INSERT INTO spent VALUES (:text)", {"text": _text(after)})
+
+    def _text_of(self, event: Event) -> str:
+        """The name of an event in the file."""
+        if event not in self._texts:
+            self._texts[event] = Composition([(event, 1)]).to_toml()
+        return self._texts[event]
 
     def releases(self) -> list[tuple[Event, int]]:
         """All releases so far."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import accountant as ac
+from mechanisms.cli.cluster_option import add_cluster
 from mechanisms.cli.data import add_data, parse_seed, warn_of_seed
 from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.plan import add_plan
@@ -19,7 +20,7 @@ from mechanisms.cli.progress import show_phases
 from mechanisms.cli.reproduce import add_reproduce
 from mechanisms.cli.results_file import add_output, find_results
 from mechanisms.cli.reverse import add_reverse_options, run_reverse
-from mechanisms.cli.sharded import add_cluster, use_cluster
+from mechanisms.cli.sharded import use_cluster
 from mechanisms.cli.student import add_student
 from mechanisms.cli.summary import make_columns, price_total, show, show_plan, summarise, summarise_plan
 from mechanisms.cli.tune import add_tune

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import accountant as ac
+from mechanisms.cli.cluster_option import add_cluster, on_cluster
 from mechanisms.cli.data import CommandData, add_data, parse_seed, warn_of_seed
 from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import (
@@ -29,7 +30,7 @@ from mechanisms.cli.results_file import (
     refuse_seeded_repeat,
     write_results,
 )
-from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
+from mechanisms.cli.sharded import use_cluster
 from mechanisms.cli.store_option import (
     check_store,
     hold_digests,
@@ -41,6 +42,7 @@ from mechanisms.cli.store_option import (
 )
 from mechanisms.cli.stream import serve_stream
 from mechanisms.cli.summary import NOT_PRIVATE, list_also_public, make_table, show_prices
+from mechanisms.individual_votes import worth_of_budget
 from mechanisms.presets import PRESETS, individual_knn_preset
 from mechanisms.validation import check_real
 
@@ -342,7 +344,7 @@ def _price_total(found: Prediction, store: str | None, earlier: list[dict[str, A
     budgets[store or len(earlier)] = found.model.budget
     price = found.guarantee
     if len(budgets) > 1:
-        run = ac.Composition((ac.GaussianDP((2 * budget) ** 0.5), 1) for budget in budgets.values())
+        run = ac.Composition((worth_of_budget(budget), 1) for budget in budgets.values())
         price = ac.epsilon(run, price.delta, method="tight")
     return {"epsilon": price.epsilon, "delta": price.delta}
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import accountant as ac
+from mechanisms.cli.cluster_option import on_cluster
 from mechanisms.cli.data import CommandData, load_data
-from mechanisms.cli.sharded import load_sharded, on_cluster
+from mechanisms.cli.sharded import load_sharded
 from mechanisms.phases import phase
 from mechanisms.private_knn import ThinSampleWarning
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import accountant as ac
+from mechanisms.cli.cluster_option import on_cluster
 from mechanisms.cli.output_option import OptionError
 from mechanisms.validation import require
 
@@ -64,11 +65,14 @@ def refuse_shared_files(options: argparse.Namespace) -> None:
     Raises
     ------
     OptionError
-        The store is a file of the results or the other way round, or a source is one of either.
+        The store is a file of the results or the other way round, a source is one of either, or either would be among
+        the files of a directory or a pattern from which private records are read.
     """
     read, store, out = _list_sources(options), getattr(options, "store", None), options.out
     kept = [] if store is None else _list_store(store)
-    made = [] if out is None else list(_list_results(Path(os.path.realpath(out)), kept))
+    made = [] if out is None else [Path(out), *_list_results(Path(os.path.realpath(out)), kept)]
+    if on_cluster(options) and options.private is not None:
+        _refuse_partitions(options.private, {f"--store {store}": kept, f"--out {out}": made})
     for option, source in read.items():
         if _share([Path(source)], kept):
             _refuse(f"--store {store}", f"{option} {source}")
@@ -76,6 +80,17 @@ def refuse_shared_files(options: argparse.Namespace) -> None:
             _refuse(f"--out {out}", f"{option} {source}")
     if _share(kept, made):
         _refuse(f"--store {store}", f"--out {out}")
+
+
+def _refuse_partitions(private: str, written: Mapping[str, Sequence[Path]]) -> None:
+    """Refuse files, by option, that would be read as private records from then on."""
+    from mechanisms.shards.pieces import would_list
+
+    for given, files in written.items():
+        for file in files:
+            if would_list(private, file):
+                accepted = "a file in another directory, or of another name"
+                raise OptionError(f"{given}: {file.name} would be read with --private {private}; accepted: {accepted}")
 
 
 def _share(some: Sequence[Path], others: Sequence[Path]) -> bool:
@@ -87,7 +102,7 @@ def _refuse(given: str, other: str) -> None:
 
 
 def _list_sources(options: argparse.Namespace) -> dict[str, str]:
-    """Files and directories that are read, by option."""
+    """Files and directories that are read, by option; patterns, which are no names of files, are left out."""
     from mechanisms.datasets import parse_source
 
     third = "validation" if options.command == "tune" else "test"
@@ -101,7 +116,7 @@ def _list_store(where: str) -> Sequence[Path]:
     from mechanisms.budgets.backends import locate_store
 
     place = locate_store(where)
-    return ac.database.database_files(Path(os.path.realpath(place))) if isinstance(place, Path) else ()
+    return [place, *ac.database.database_files(Path(os.path.realpath(place)))] if isinstance(place, Path) else ()
 
 
 def _list_results(path: Path, kept: Sequence[Path]) -> Iterator[Path]:

@@ -6,11 +6,12 @@ import argparse
 from typing import Any
 
 import accountant as ac
+from mechanisms.cli.cluster_option import add_cluster, on_cluster
 from mechanisms.cli.data import warn_of_seed
 from mechanisms.cli.numbers_file import read_whole_numbers
 from mechanisms.cli.preparation import plan_run, read_data, warn_of_delta
 from mechanisms.cli.results_file import OptionError, find_results
-from mechanisms.cli.sharded import add_cluster, on_cluster, use_cluster
+from mechanisms.cli.sharded import use_cluster
 from mechanisms.cli.student import add_student
 
 __all__ = ["add_reverse_options", "run_reverse"]
@@ -28,7 +29,7 @@ def add_reverse_options(parser: argparse.ArgumentParser) -> None:
     add("--model", default="central", choices=tuple(MODELS), help="whom clients trust (default central)")
     add("--noise", choices=NOISES, help="of the central model (default laplace)")
     add("--randomizer", choices=RANDOMIZERS, help="of the other models (default collision)")
-    add("--clients", type=whole, help="among which private records are split (default 10)")
+    add("--clients", type=whole, help="among which private records are split (default 10, or as many as records)")
     add(
         "--client-split",
         choices=("iid", "by-label", "dirichlet"),
@@ -88,10 +89,10 @@ def run_reverse(options: argparse.Namespace) -> int:
         **{each.name: named[each.name] for each in fields(ReverseSetting) if each.init and each.name in named}
     )
     nominal = None if replace else data.nominal
-    more = {"model": options.model, "clients": None if on_cluster(options) else setting.clients}
     with plan_run():
         experiment = ReverseExperiment(setting, data.private, data.public, data.test, data.n_classes, nominal)
         total = price_total(results, experiment)
+    more = {"model": options.model, "clients": None if on_cluster(options) else experiment.setting.clients}
     warn_of_delta(experiment.guarantee.delta, experiment.nominal)
     if options.dry_run:
         return show_plan(options, experiment, summarise_plan(options, data, experiment) | total | more)

@@ -13,32 +13,11 @@ from typing import Any, cast
 
 import numpy as np
 
-import accountant as ac
+from mechanisms.cli.cluster_option import on_cluster
 from mechanisms.cli.data import CommandData
 from mechanisms.cli.results_file import OptionError
 
-__all__ = ["add_cluster", "load_sharded", "on_cluster", "use_cluster"]
-
-
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Options that leave private records in Parquet files, which workers read."""
-    text = "private records stay in Parquet files, which so many workers read on this machine"
-    parser.add_argument("--workers", metavar="N", type=ac.terminal.whole, help=text)
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="or workers of this Dask scheduler, as tcp://host:8786")
-
-
-def on_cluster(options: argparse.Namespace) -> bool:
-    """Whether private records stay in partitions.
-
-    Raises
-    ------
-    OptionError
-        Options do not go together.
-    """
-    workers, scheduler = getattr(options, "workers", None), getattr(options, "scheduler", None)
-    if workers is not None and scheduler is not None:
-        raise OptionError("--workers was given with --scheduler; accepted: one or the other")
-    return workers is not None or scheduler is not None
+__all__ = ["load_sharded", "use_cluster"]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ LABEL = "label"
 
 CLASSES_HINT = " (labels by name need a list of the classes)"
 
-FILL_HINT = " (public means can stand for it: --impute-public, or Columns(fill=))"
+FILL_HINT = " (public means can stand for it: --impute-public, if not with --workers or --public -, or Columns(fill=))"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -31,6 +31,8 @@ SPLITS = ("iid", "by-label", "dirichlet")
 
 ADJACENCIES = {str(each): each for each in (ac.Adjacency.REPLACE, ac.Adjacency.ADD_REMOVE)}
 
+USUAL_CLIENTS = 10
+
 CONCENTRATION = 0.1
 """Of the Dirichlet distribution over clients, for each class: few clients hold most records of a class."""
 
@@ -50,8 +52,9 @@ class ReverseSetting(StudentOptions):
         "add-remove" in the central model only.
     queries, neighbors : int
         `n_queries` and `n_neighbors` of `ReverseKNN`.
-    clients : int
-        Number of clients among which the private records are split.
+    clients : int or None
+        Number of clients among which the private records are split; None: 10, or the public number of records where
+        there are fewer.
     client_split : {"iid", "by-label", "dirichlet"}
         At random; sorted by label, so that a client holds few classes; or every class in random shares. The released
         labels do not depend on it.
@@ -74,7 +77,7 @@ class ReverseSetting(StudentOptions):
     balance: float = 0.0
     dropout: float = 0.0
     adjacency: str = "replace"
-    clients: int = 10
+    clients: int | None = None
     client_split: str = "iid"
     features: str = "raw"
     seed: int | None = None
@@ -83,7 +86,8 @@ class ReverseSetting(StudentOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("clients", self.clients, 1)
+        if self.clients is not None:
+            check_count("clients", self.clients, 1)
         check_count("rounds", self.rounds, 1, MOST_ROUNDS)
         check_real("balance", self.balance, "[0, 1]", lambda value: 0 <= value <= 1)
         if self.client_split not in SPLITS:
@@ -124,8 +128,9 @@ class ReverseExperiment(BaseExperiment):
         return self.setting.rounds * self.setting.queries
 
     def _plan(self) -> None:
-        setting = self.setting
-        check_count("clients", setting.clients, 1, self.nominal)
+        usual = min(USUAL_CLIENTS, self.nominal) if self.setting.clients is None else self.setting.clients
+        clients = check_count("clients", usual, 1, self.nominal)
+        setting = self.setting = replace(self.setting, clients=clients)
         check_count("queries", setting.queries, 1, len(self.public))
         Clusters.of(None, self._assignment, np.zeros((len(self.public), 1), np.float32), setting.queries)
         if self._takes_sets and setting.client_split != "iid":
@@ -136,7 +141,7 @@ class ReverseExperiment(BaseExperiment):
             n_labels, self.holders = 1, None
         else:
             n_labels = label_sets(self._labels, len(self.private)).shape[1]
-            self.holders = split_over_clients(self._labels, setting.clients, setting.client_split, setting.seed or 0)
+            self.holders = split_over_clients(self._labels, clients, setting.client_split, setting.seed or 0)
         if self._takes_sets and setting.student == "conv":
             raise ac.ParameterError("student = 'conv' with label sets; accepted: network")
         self.make_student = choose_student(setting, self.public, self.n_classes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import accountant as ac
 from mechanisms.datasets import Columns, DataError
 from mechanisms.datasets.columns import choose_features
 from mechanisms.datasets.dataset import name_errors
@@ -54,21 +56,38 @@ def load_partitioned(where: str, columns: Columns) -> PartitionedDataset:
         There are no Parquet files, or their columns are not as described.
     """
     parquet, (files, _), size = require("pyarrow.parquet"), file_system(where), 0
-    paths = list_files(where)
-    for path in paths:
+    first: Any = None
+    for path in list_files(where):
         with name_errors(path, "a Parquet file"), parquet.ParquetFile(files.open_input_file(path)) as file:
-            size += file.metadata.num_rows
-            if path == paths[0]:
-                schema = file.schema_arrow
-    with name_errors(paths[0], "columns of numbers, and a column of labels"):
-        chosen, ignored = choose_features(schema, columns)
-        if columns.label not in schema.names:
-            raise ValueError(f"no column {columns.label!r} among {schema.names}")
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+        size += rows
+        if rows and (first is None or not schema.equals(first[1])):
+            chosen, ignored = _choose_columns(path, schema, columns)
+            first = first or (path, schema, chosen, ignored)
+            _refuse_others(first[0], first[2], path, chosen)
+    if not size:
+        raise DataError(f"{where}: no records; accepted: at least one")
+    path, schema, chosen, ignored = first
     kind = schema.field(chosen[0]).type
     lists = hasattr(kind, "value_field")
     width = getattr(kind, "list_size", 0) if lists else len(chosen)
     if not width:
-        raise DataError(f"{paths[0]}: lists of no fixed length; accepted: lists of a fixed size, or a column for each")
-    if not size:
-        raise DataError(f"{where}: no records; accepted: at least one")
+        raise DataError(f"{path}: lists of no fixed length; accepted: lists of a fixed size, or a column for each")
     return PartitionedDataset(where, where, columns, size, width, None if lists else tuple(chosen), ignored)
+
+
+def _choose_columns(path: str, schema: Any, columns: Columns) -> tuple[list[str], tuple[str, ...]]:
+    """The features of a file, and its columns that are not used; one without labels is refused."""
+    with name_errors(path, "columns of numbers, and a column of labels"):
+        found = choose_features(schema, columns)
+        if columns.label not in schema.names:
+            raise ValueError(f"no column {columns.label!r} among {ac.shorten(schema.names)}")
+    return found
+
+
+def _refuse_others(first: str, names: list[str], path: str, others: list[str]) -> None:
+    """Refuse a file that lacks a feature of another."""
+    for lacking, own, having, known in ((path, others, first, names), (first, names, path, others)):
+        if lone := [name for name in known if name not in own]:
+            accepted = "the same features in all files"
+            raise DataError(f"{lacking}: no feature {lone[0]!r}, which {having} has; accepted: {accepted}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,22 @@ import numpy as np
 
 import accountant as ac
 from mechanisms.datasets import Columns, DataError, Dataset
-from mechanisms.datasets.columns import read_words, to_dataset
+from mechanisms.datasets.columns import choose_features, read_words, to_dataset
 from mechanisms.datasets.dataset import name_errors
 from mechanisms.datasets.parts import split_pattern
 from mechanisms.frames import is_frame
 from mechanisms.validation import require
 
-__all__ = ["ParquetPiece", "Piece", "file_system", "list_files", "list_pieces"]
+__all__ = ["ParquetPiece", "Piece", "file_system", "list_files", "list_pieces", "would_list"]
 
 PIECE_BYTES = 2.0**27
 """Most bytes of features, in single precision, for which Parquet row groups are put together into a partition."""
 
 LEAST_BYTES = 2.0**23
 """Fewest, while there are partitions enough for all workers."""
+
+PARQUET = "*.parquet"
+"""Names of the files that are read of a directory."""
 
 SHARE = 2
 """Partitions for each worker, at least, where the data are large enough."""
@@ -63,38 +67,66 @@ class ParquetPiece:
 
     def read(self, ids: bool = True) -> Dataset:
         """The records, with labels, and with identifiers if there are any and they are asked for."""
-        name, columns, known = self.segments[0][0], self.columns, self.columns.ids
+        columns, known = self.columns, self.columns.ids
         if not ids and known is not None:
             columns = replace(columns, ids=None, exclude=(*columns.exclude, known))
-        with name_errors(name, "a Parquet file with a column of labels, and features"):
-            whole = self._read_table(None if ids or known is None else lambda column: column != known)
-            found = to_dataset(name, whole, columns)
-        if found.labels is None:
-            raise DataError(f"{name}: no column {self.columns.label!r}; accepted: a column of labels")
-        return found
+        tables = self._read_tables(None if ids or known is None else lambda column: column != known)
+        try:
+            return _to_labelled(self.segments[0][0], tables.values(), columns)
+        except DataError:
+            together = _same_features(tables.values(), columns)
+            for name, table in tables.items():  # the first file that cannot be used is named, if it is one file
+                if len(table):
+                    _to_labelled(name, [table], together)
+            raise
 
     def read_ids(self) -> list[Any]:
         """The identifiers of the records."""
-        name, known = self.segments[0][0], self.columns.ids
+        known = self.columns.ids
         assert known is not None
-        with name_errors(name, f"a Parquet file with a column {known!r} of text or whole numbers"):
-            table = self._read_table(lambda column: column == known)
-            if known not in table.column_names:
-                raise ValueError(f"no column {known!r}")
-            ids: list[Any] = read_words(table, known).tolist()
+        tables, accepted = self._read_tables(lambda column: column == known), f"a column {known!r} of text or numbers"
+        for name, table in tables.items():
+            if len(table) and known not in table.column_names:
+                raise DataError(f"{name}: no column {known!r}; accepted: {accepted}")
+        with name_errors(self.segments[0][0], accepted):
+            ids: list[Any] = read_words(_join(tables.values()), known).tolist()
         return ids
 
-    def _read_table(self, wanted: Callable[[str], bool] | None) -> Any:
-        """All columns, or those that are wanted."""
-        pyarrow, parquet = require("pyarrow"), require("pyarrow.parquet")
-        files, _ = file_system(self.where)
-        tables = []
+    def _read_tables(self, wanted: Callable[[str], bool] | None) -> dict[str, Any]:
+        """Tables by the file and its first row group: of all columns, or of those that are wanted."""
+        parquet, (files, _) = require("pyarrow.parquet"), file_system(self.where)
+        tables: dict[str, Any] = {}
         for path in dict.fromkeys(path for path, _ in self.segments):
             groups = [group for each, group in self.segments if each == path]
-            with parquet.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as file:
+            name = path if groups[0] == 0 else f"{path} from row group {groups[0]}"
+            with (
+                name_errors(path, "a Parquet file with a column of labels, and features"),
+                parquet.ParquetFile(files.open_input_file(path), page_checksum_verification=True) as file,
+            ):
                 columns = None if wanted is None else list(filter(wanted, file.schema_arrow.names))
-                tables.append(file.read_row_groups(groups, columns))
-        return pyarrow.concat_tables(tables, promote_options="permissive")
+                tables[name] = file.read_row_groups(groups, columns)
+        return tables
+
+
+def _join(tables: Iterable[Any]) -> Any:
+    """One Arrow table, of which a column that a file lacks has no value there."""
+    return require("pyarrow").concat_tables(tables, promote_options="permissive")
+
+
+def _to_labelled(name: str, tables: Iterable[Any], columns: Columns) -> Dataset:
+    """The records of several Arrow tables, with labels."""
+    with name_errors(name, "a Parquet file with a column of labels, and features"):
+        found = to_dataset(name, _join(tables), columns)
+    if found.labels is None:
+        raise DataError(f"{name}: no column {columns.label!r}; accepted: a column of labels")
+    return found
+
+
+def _same_features(tables: Iterable[Any], columns: Columns) -> Columns:
+    """The features of all tables together, by name: one that lacks some cannot be used."""
+    with suppress(ValueError, TypeError):  # of tables that do not go together those of each
+        return replace(columns, features=choose_features(_join(tables).schema, columns)[0])
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,10 +245,26 @@ def list_files(where: str) -> list[str]:
         said = " ".join(str(error).split()).partition(" error_info=")[0]
         raise DataError(f"{where}: {said}; {accepted}") from None
     found = sorted(each.path for each in inside if each.is_file)
-    found = [each for each in found if fnmatch.fnmatchcase(each.rpartition("/")[2], pattern or "*.parquet")]
+    found = [each for each in found if fnmatch.fnmatchcase(each.rpartition("/")[2], pattern or PARQUET)]
     if not found:
         raise DataError(f"{where}: no Parquet files; {accepted}")
     return found
+
+
+def would_list(where: str, path: Path) -> bool:
+    """Whether `list_files` finds a file on this machine, once it is there: in its place, or by a link to it."""
+    if "://" in where and not where.startswith("file://"):
+        return False
+    place, end = file_system(where)[1], Path(os.path.realpath(path))
+    folder, pattern = split_pattern(place)
+    folder, pattern = (place, PARQUET) if pattern is None else (folder, pattern)
+    for each in (path, end):
+        if fnmatch.fnmatchcase(each.name, pattern) and ac.files.same_file(each.parent, folder):
+            return True
+    with suppress(OSError), os.scandir(folder) as inside:
+        links = (each.path for each in inside if each.is_symlink() and fnmatch.fnmatchcase(each.name, pattern))
+        return any(os.path.realpath(each) == str(end) for each in links)
+    return False
 
 
 def _limit_wait(where: str, seconds: float) -> str:

@@ -1,5 +1,6 @@
 """Tuning: what it releases against enumeration, what it charges, and what never leaves it."""
 
+import math
 import multiprocessing
 import os
 import signal
@@ -16,6 +17,7 @@ import mechanisms as mx
 from mechanisms.phases import listen, phase
 from mechanisms.students.network import NetworkStudent
 from mechanisms.tuning import Tuner
+from mechanisms.tuning_grid import most_spent
 
 INF = float("inf")
 REPLACE = ac.Adjacency.REPLACE
@@ -67,6 +69,14 @@ def tuner(kind="private-knn", tries=THREE, score_sigma=4.0, **more):
 
 
 # --- the price covers what is done ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [1e-6, 0.1, 0.3, 1.0, 1.7, 2.9])
+def test_a_budget_costs_a_tuning_what_it_costs_by_itself(budget):
+    """It was priced without the margin for the rounding of amounts: a last bit less."""
+    spent = most_spent(IND(budget=budget, threshold=0.5, vote_sigma=0.5), 40, 200, 3)
+    assert spent.entries.keys() == {ac.GaussianDP(math.sqrt(2 * budget * (1 + 2.0**-50)))}
+    assert ac.epsilon(spent, 1e-5, method="tight").epsilon == ac.IndividualFilter(budget).guarantee(1e-5).epsilon
 
 
 @pytest.mark.each_run(2)

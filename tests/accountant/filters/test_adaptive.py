@@ -300,6 +300,30 @@ def test_counts_are_integers(count):
         assert not meter.run.entries
 
 
+@pytest.mark.parametrize("again", [1, 10**30])
+@pytest.mark.parametrize(
+    ("make", "event", "checks"),
+    [(ac.Odometer, ac.GaussianDP(1e-18), False), (partial(ac.Filter, 1e-4, 0.0), ac.PureDP(3e-35), True)],
+)
+def test_no_event_is_paid_for_more_often_than_its_run_can_say(tmp_path, make, event, checks, again):
+    """The second charge was taken, and `run` and `reading` were refused ever after."""
+    release = event if again > 1 else 10**30 * event + ac.PureDP(1e-40)
+    for place in (None, tmp_path / "spent"):
+        meter = make(path=place)
+        meter.spend(event, 10**30)
+        before = meter.guarantee(1e-5).epsilon
+        for call in (meter.spend, *([meter.covers] if checks else [])):
+            with pytest.raises(
+                ac.ParameterError, match=rf"count = {again} of .* after 10+ of .*; accepted: an integer"
+            ):
+                call(release, again)
+        assert meter.run == 10**30 * event
+        assert meter.reading(1e-5).epsilon <= before == meter.guarantee(1e-5).epsilon
+        meter.spend(event, 10**13)
+        assert meter.run.entries[event] == 10**30 + 10**13
+        meter.close()
+
+
 @pytest.mark.parametrize("delta", [5e-324, 1e-310, 1e-300])
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-10, 1.0])
 def test_the_least_budgets_refuse_what_does_not_fit(epsilon, delta):

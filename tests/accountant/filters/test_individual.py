@@ -187,6 +187,22 @@ def test_rows_that_cannot_be_admitted(rows):
         IndividualFilter(1.0, 2).admit(rows)
 
 
+def test_rows_that_do_not_fit_into_memory():
+    """Of a numpy MemoryError nobody learns what is accepted."""
+    for size in (2**40, 2.0**40):
+        with pytest.raises(
+            ac.ParameterError, match=r"size = 1099511627776.*: .* into memory; accepted: up to about \d"
+        ):
+            IndividualFilter(1.0, size)
+    budgets = IndividualFilter(1.0, 2)
+    budgets.charge([0], 0.25)
+    with pytest.raises(ac.ParameterError, match=r"rows = \[1, 1099511627775\]: .* into memory; accepted: up to about"):
+        budgets.admit([1, 2**40 - 1], budgets.UNITS)
+    assert budgets.remaining.tolist() == [0.75, 1.0]
+    budgets.admit([3, 1])
+    assert budgets.remaining.tolist() == [0.75, 1.0, 0.0, 1.0]
+
+
 def test_the_largest_and_the_least_budget_have_a_price():
     assert IndividualFilter(1e-100).guarantee(1e-5).epsilon == 0.0
     assert IndividualFilter(1e99).guarantee(1e-5).epsilon == pytest.approx(1e99)

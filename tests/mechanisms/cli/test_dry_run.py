@@ -77,6 +77,19 @@ def test_no_more_queries_are_usual_than_there_are_public_points(capsys, points, 
     assert plans[0]["setting"]["queries"] == asked
 
 
+@pytest.mark.parametrize("more", [[], ["--adjacency", "add-remove"], ["--adjacency", "add-remove", "--records", "7"]])
+def test_no_more_clients_are_usual_than_there_are_private_records(capsys, more):
+    """10 were refused at 5 records, though nobody had asked for 10."""
+    command = ["label", "reverse-knn", *DATA, "--dry-run", "--json", *more]
+    for records in (5, 40):
+        split = ["--split", f"{records},100,50"]
+        assert main([*command, *split]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["clients"] == found["setting"]["clients"] == min(10, 7 if "--records" in more else records)
+    assert main([*command, *split, "--clients", "41"]) == 2
+    assert "clients = 41; accepted: an integer in [1, " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "asked"),
     [

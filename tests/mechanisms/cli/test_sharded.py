@@ -1,8 +1,10 @@
 """`mechanisms label private-knn` over partitions: the same labels, and one line for what does not go together."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -177,6 +179,75 @@ def test_a_file_of_the_private_records_is_not_public(files, capsys):
         assert main(options((private, public, out), "--classes", "3", "--workers", "2")) == 2
         assert f"--public {public} holds private records" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("private", "store", "out", "refused"),
+    [
+        ("records", None, "records/out.parquet", "--out"),
+        ("records/", None, "linked/out.parquet", "--out"),
+        ("linked", None, "records/part-000.parquet", "--out"),
+        ("records", None, "to-records.parquet", "--out"),
+        ("records", None, "far/out.parquet", "--out"),
+        ("records", None, "records/away.parquet", "--out"),
+        ("records/*.parquet", "records/st.parquet", "out.csv", "--store"),
+        ("records/*.parquet", "sqlite:///records/st.parquet", "out.csv", "--store"),
+        ("file://HERE/records/p*", "records/p.db", "out.csv", "--store"),
+        ("records/*n", "st", "records/out.csv", "--out"),  # its summary, out.csv.json
+        ("records/*-journal", "records/st", "out.csv", "--store"),
+        ("records", "records/st.db", "records/out.csv", None),
+        ("records/part-*.parquet", "records/st.parquet", "records/out.parquet", None),
+        ("records", "st.parquet", "out.parquet", None),
+    ],
+)
+def test_nothing_is_written_among_the_private_files(files, capsys, monkeypatch, private, store, out, refused):
+    """Results and stores were read as private records ever after."""
+    here = files[0].parent
+    monkeypatch.chdir(here)
+    Path("linked").symlink_to(here / "records")
+    Path("far").mkdir()
+    Path("to-records.parquet").symlink_to(here / "records" / "new.parquet")
+    Path("records/in.parquet").symlink_to(here / "far" / "out.parquet")
+    Path("records/away.parquet").symlink_to(here / "elsewhere.parquet")
+    before = sorted(here.rglob("*"))
+    private = private.replace("HERE", str(here))
+    more = ["--classes", "3", "--workers", "2", "--dry-run", *([] if store is None else ["--store", store])]
+    for extra in ([], ["--again"]):
+        status = main(predict((private, "public.parquet", out), *more, *extra))
+        said = capsys.readouterr().err
+        assert sorted(here.rglob("*")) == before
+        if refused is None:
+            assert "would be read" not in said
+            assert status == 0
+        else:
+            given = f"{refused} {store if refused == '--store' else out}"
+            assert status == 2
+            assert said.startswith(f"mechanisms: {given}: ")
+            assert said.endswith(
+                f" would be read with --private {private}; accepted: a file in another directory, or of another name\n"
+            )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda table: table.drop_columns(["label"]), r"part-001.parquet: no column 'label' among \["),
+        (lambda table: table.drop_columns(["f3"]), "part-001.parquet: no feature 'f3', which .*part-000.parquet has"),
+        (
+            lambda table: table.append_column("f9", table["f1"]),
+            "part-000.parquet: no feature 'f9', which .*part-001.parquet has",
+        ),
+    ],
+)
+def test_the_file_that_lacks_a_column_is_named_before_anything_is_read(files, capsys, change, words):
+    path = files[0] / "part-001.parquet"
+    pq.write_table(change(pq.read_table(path)), path)
+    assert main(options(files, "--classes", "3", "--workers", "2")) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(rf"mechanisms: \S*{words}.*; accepted: .*\n", said)
+    assert not files[2].exists()
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    assert main(options(files, "--classes", "3", "--workers", "2", "--dry-run")) == 0, "a file without records"
 
 
 def test_a_scheduler_that_is_not_there(files, capsys, monkeypatch):
