@@ -18,6 +18,7 @@ from accountant.errors import (
     AdjacencyMismatch,
     CalibrationError,
     DataDependentError,
+    DeltaWarning,
     FilterError,
     MissingExtra,
     NoGuarantee,
