@@ -125,6 +125,7 @@ __all__ = [
     "DataDependentGNMax",
     "DataDependentLNMax",
     "DataDependentScreening",
+    "DeltaWarning",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
