@@ -13,6 +13,7 @@ from accountant.errors import (
     DataDependentError,
     NoGuarantee,
     OutOfPatience,
+    ParameterError,
     ProfileUnavailable,
     ToleranceUnreachable,
 )
@@ -219,7 +220,12 @@ class Tries:
 
     def __call__(self, x: float) -> Event | Composition:
         self.count += 1
-        run = self.make(x)
+        try:
+            run = self.make(x)
+        except ParameterError as error:
+            if float(x).is_integer() or "accepted: an integer" not in str(error):
+                raise
+            raise ParameterError(f"{error}; calibrate with integer = True tries no others") from None
         if getattr(run, "data_dependent", False) and not self.marked:
             raise DataDependentError(
                 "the cost of this run depends on private data, and so would the value found; accepted: events whose "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accountant.adjacency import Adjacency, as_adjacency
-from accountant.errors import ParameterError, integer, is_one_of, real, shorten
+from accountant.errors import DeltaWarning, ParameterError, caution_of_delta, integer, is_one_of, real, shorten
 from accountant.events.clipped_sum import ClippedSum
 from accountant.events.composition import Composition
 from accountant.events.event import Event
@@ -235,7 +236,7 @@ def dp_sgd(
     epochs : float, optional
         Passes over the data: ceil(epochs * records / batch) steps. Not needed with `phases`.
     delta : float
-        In (0, 1); well below 1 / records.
+        In (0, 1); well below 1 / records (`DeltaWarning` where it is not below).
     sigma : float
         Noise multiplier: standard deviation of the noise over the clipping norm C. Exactly one of `sigma`, `epsilon`
         and `phases` is given.
@@ -305,6 +306,8 @@ def dp_sgd(
     parts = tuple((float(noise), number) for noise, number in parts)
     passes = None if epochs is None else float(epochs)
     prices = _prices(run, point, width)
+    if caution := caution_of_delta(point, size):
+        warnings.warn(caution, DeltaWarning, stacklevel=2)
     whole = PrivateTraining(size, each, parts, count, point, relation, width, *prices, sampler, passes)
     return whole if stop_at is None else whole.stop_at(stop_at)
 

@@ -15,6 +15,7 @@ __all__ = [
     "AdjacencyMismatch",
     "CalibrationError",
     "DataDependentError",
+    "DeltaWarning",
     "EventError",
     "FilterError",
     "MissingExtra",
@@ -149,6 +150,20 @@ class FilterError(AccountantError, ValueError):
 
 class MissingExtra(AccountantError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
+
+
+class DeltaWarning(UserWarning):
+    """A delta that is not below 1 over the number of records: a mechanism may have it that publishes a record."""
+
+
+def caution_of_delta(delta: float, records: int) -> str:
+    """A sentence where delta is not below 1 over a number of records, which must be public; else empty."""
+    if delta * records < 1:
+        return ""
+    return (
+        f"delta = {delta:g} is not below 1/{records}; even a mechanism that publishes one record at random has such a "
+        "delta"
+    )
 
 
 def shorten(value: object) -> str:

@@ -135,7 +135,7 @@ class Guarantee:
 
     def _refuse_order(self, other: object) -> None:
         if not isinstance(other, Guarantee):
-            raise TypeError(f"{shorten(other)}; accepted: another guarantee")
+            raise TypeError(f"{shorten(other)} beside a guarantee; accepted: another guarantee, or its .epsilon")
         if self.adjacency is not other.adjacency:
             raise AdjacencyMismatch(
                 f"{self.adjacency} and {other.adjacency}: guarantees of different adjacency protect different things"
@@ -178,6 +178,11 @@ class Guarantee:
             f"({self.method}, {self._how()})"
         )
         return text + "".join(f" [{caution}]" for caution in self._cautions())
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise TypeError(f"format = {spec!r} of a guarantee; accepted: none, or that of its .epsilon or .delta")
+        return str(self)
 
     def _cautions(self) -> list[str]:
         odometer = ["odometer reading: not fixed before the run"] if self.odometer else []

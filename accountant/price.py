@@ -383,4 +383,6 @@ def as_composition(run: object) -> Composition:
         return run
     if isinstance(run, Event):
         return 1 * run
-    raise ParameterError(f"run = {run!r}; accepted: an event, or a composition such as 100 * Gaussian(20.0)")
+    own = "its .run, " if isinstance(getattr(run, "run", None), Composition) else ""  # of a plan or a training
+    accepted = f"{own}an event, or a composition such as 100 * Gaussian(20.0)"
+    raise ParameterError(f"run = {shorten(run)}; accepted: {accepted}")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from accountant.adjacency import Adjacency
-from accountant.errors import AccountantError, EventError, PlanError
+from accountant.errors import AccountantError, EventError, PlanError, caution_of_delta
 from accountant.events.event import Event
 from accountant.interruption import begin_command
 from accountant.plan import Plan, parse_float
@@ -38,6 +38,7 @@ __all__ = [
     "short",
     "show_work",
     "space_evenly",
+    "warn_of_delta",
     "whole",
     "write_table",
 ]
@@ -168,21 +169,20 @@ def space_evenly(low: float, high: float, count: int, *, by_factor: bool = False
 
 
 def delta_of(plan: Plan, given: float | None) -> float:
-    """The given delta, or the plan's."""
+    """The given delta, or the plan's; a line on standard error where it is large beside the records that are stated."""
     chosen = plan.delta if given is None else given
     if chosen is None:
         raise PlanError(f"{plan.name}: delta is missing; accepted: a line such as delta = 1e-5 in the plan, or --delta")
+    warn_of_delta(plan, chosen)
     return chosen
 
 
-def caution_of_delta(delta: float, records: int) -> str:
-    """A sentence where delta is not below 1 over a number of records, which must be public; else empty."""
-    if delta * records < 1:
-        return ""
-    return (
-        f"delta = {delta:g} is not below 1/{records}; even a mechanism that publishes one record at random has such a "
-        "delta"
-    )
+def warn_of_delta(plan: Plan, delta: float) -> None:
+    """A line on standard error where a delta is not below 1 over the records that the plan states."""
+    stated = [line.get("records") for line in plan.written.get("release", ())]
+    records = max((int(number) for number in stated if isinstance(number, int | float)), default=0)
+    if records and delta <= 1 and (caution := caution_of_delta(delta, records)):
+        print(f"accountant: warning: {plan.name}: {caution}", file=sys.stderr)
 
 
 def short(event: Event) -> str:

@@ -57,8 +57,11 @@ class Search:
 
         try:
             return solve(excess, bounds, self.start, **how)
-        except CalibrationError:
+        except CalibrationError as error:
             least, most = min(costs.values(), default=0.0), max(costs.values(), default=0.0)
+            if goal < least < math.inf:
+                accepted = f"a larger one, such as {format_up(least)}"
+                raise CalibrationError(f"{error}: target = {goal:g}; accepted: {accepted}") from None
             if not least < most or most - goal != least - goal:
                 raise
             # beside such a target no difference between them is seen

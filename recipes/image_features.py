@@ -17,6 +17,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from skimage.transform import resize
 
+from accountant.files import check_output, open_whole
 from mechanisms.datasets import load
 
 Floats = NDArray[np.float32]
@@ -50,15 +51,17 @@ def main() -> None:
     parser.add_argument("--std", type=float, nargs=3, default=[1.0, 1.0, 1.0], help="of red, green and blue")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz")
     options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    check_output(options.out, (".npz",), keep=[options.data], name="--out", refuse=SystemExit)
     data, encode = load(options.data), make_encoder(options)
     if data.images is None:
         raise SystemExit(f"--data {options.data}: has no images")
     images = data.features.reshape(len(data), *data.images[:2], -1)
     # one image at a time: the features of a private record must not depend on other records, not even in their last bit
     rows = [encode(np.broadcast_to(image, (*image.shape[:2], 3))) for image in images]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     labels = {} if data.labels is None else {"labels": data.labels}
-    np.savez_compressed(options.out, features=np.stack(rows).astype(np.float32), **labels)
+    with open_whole(options.out, name="--out", refuse=SystemExit) as stream:
+        np.savez_compressed(stream, features=np.stack(rows).astype(np.float32), **labels)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 from tokenizers import Tokenizer
 
+from accountant.files import check_output, open_whole
+
 Floats = NDArray[np.float32]
 
 
@@ -83,12 +85,15 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=256, help="tokens of a text that are read (default 256)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz")
     options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    check_output(options.out, (".npz",), keep=[options.data], name="--out", refuse=SystemExit)
     texts, *labels = read_columns(options.data, [options.text, *([options.label] if options.label else [])])
     encode = make_encoder(options.model, options.longest)
     # one text at a time: the features of a private record must not depend on other records, not even in their last bit
     rows = np.stack([encode(text) for text in texts]).astype(np.float32)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(options.out, features=rows, **({"labels": np.array(labels[0], np.int64)} if labels else {}))
+    named = {"labels": np.array(labels[0], np.int64)} if labels else {}
+    with open_whole(options.out, name="--out", refuse=SystemExit) as stream:
+        np.savez_compressed(stream, features=rows, **named)
 
 
 if __name__ == "__main__":

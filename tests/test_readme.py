@@ -64,6 +64,8 @@ def commands(text):
 
 
 PAGES = [readme.README, *sorted((ROOT / "notebooks").rglob("*.md"))]
+UNKNOWN_CLASSES = (".npz", ".csv", ".parquet")
+"""Formats of private records that do not fix the number of classes."""
 CALLS = [(path.stem, words) for path in PAGES for words in commands(path.read_text("utf-8"))]
 
 
@@ -73,7 +75,16 @@ def test_command_is_accepted(page, words):
     if words[0] == "mechanisms":
         pytest.importorskip("sklearn")
     parser = importlib.import_module(f"{words[0]}.cli").make_parser()
-    parser.parse_args(words[1:])
+    options = parser.parse_args(words[1:])
+    if Path(getattr(options, "private", None) or "").suffix in UNKNOWN_CLASSES and hasattr(options, "classes"):
+        assert options.classes or options.learn_classes, "the format does not fix the number of classes"
+
+
+def test_tutorial_and_its_command_cut_the_data_alike():
+    text = (ROOT / "notebooks/tutorials/private_knn.md").read_text("utf-8")
+    (cut,) = re.findall(r"private_public_test_split\(digits\(\), \((.*?)\)", text)
+    (words,) = [words for page, words in CALLS if page == "private_knn" and "--split" in words]
+    assert words[words.index("--split") + 1] == cut.replace(" ", "")
 
 
 def test_shown_commands_are_found():

@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     for plan in plans:
         if plan.composition.data_dependent:
             raise DataDependentError(f"{plan.name}: its cost depends on private data; accepted: other plans")
-    delta = delta_of(plans[0], options.delta) if options.delta is not None else min(delta_of(p, None) for p in plans)
+    delta = min(delta_of(plan, options.delta) for plan in plans)
     with show_work("pricing"):
         prices = [epsilon(plan.composition, delta, **route(options)) for plan in plans]
     verdict = judge(plans, prices, options.delta)

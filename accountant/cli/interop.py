@@ -89,8 +89,9 @@ def _run_registry(options: argparse.Namespace) -> int:
     if options.date is not None:
         _check_date(options.date)
     known = {name: getattr(options, name) for name in STATED if getattr(options, name) is not None}
+    delta = delta_of(plan, options.delta)
     with show_work("pricing"):
-        price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
+        price = epsilon(plan.composition, delta, **route(options))
     record = make_record(plan, price, known)
     _write(HEADER + yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=110), options)
     return 0

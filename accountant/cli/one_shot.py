@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import Any
 
 from accountant.cli.answers import Answer, add_output, check_write, write_answer
 from accountant.cli.single_releases import add_single_releases
 from accountant.dp_sgd import SAMPLERS, PrivateTraining, dp_sgd
-from accountant.errors import PlanError
-from accountant.terminal import caution_of_delta, number, show_work, whole
+from accountant.errors import DeltaWarning, PlanError, caution_of_delta
+from accountant.terminal import number, show_work, whole
 
 __all__ = ["add_one_shot"]
 
@@ -58,7 +59,8 @@ def _run_dp_sgd(options: argparse.Namespace) -> int:
     if sum(value is not None for value in given.values()) != 1:
         stated = ", ".join(name for name, value in given.items() if value is not None) or "none"
         raise PlanError(f"{stated} of --epsilon, --sigma and --phase; accepted: exactly one of them")
-    with show_work("the price of the training"):
+    with show_work("the price of the training"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeltaWarning)  # a note of the answer says it
         training = dp_sgd(
             options.records,
             options.batch,

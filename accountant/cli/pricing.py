@@ -13,7 +13,7 @@ from accountant.plan import Plan
 from accountant.price import choose_route, delta, epsilon, try_tight
 from accountant.summary import assumptions, cautions, parameters_in_words, shares
 from accountant.tables import Column, Table, add_forms, console, write_table
-from accountant.terminal import delta_of, number, number_range, show_work
+from accountant.terminal import delta_of, number, number_range, show_work, warn_of_delta
 
 __all__ = ["add_pricing", "present"]
 
@@ -41,8 +41,9 @@ def add_pricing(commands: Any) -> None:
 def _run_epsilon(options: argparse.Namespace) -> int:
     plan = read_plan(options)
     refuse_private(plan, options.form)
+    at = delta_of(plan, options.delta)
     with show_work("pricing"):
-        price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
+        price = epsilon(plan.composition, at, **route(options))
         why = _say_why(plan, price, options) if options.form == "table" else ""
     present(plan, price, options.form)
     if why:
@@ -64,6 +65,7 @@ def _run_delta(options: argparse.Namespace) -> int:
     refuse_private(plan, options.form)
     with show_work("pricing"):
         price = delta(plan.composition, options.epsilon, **route(options))
+    warn_of_delta(plan, price.delta)
     present(plan, price, options.form, asked="delta")
     return 0
 

@@ -38,8 +38,9 @@ def _run(options: argparse.Namespace) -> int:
         page = _compare(options)
     else:
         plan = read_plan(options)
+        delta = delta_of(plan, options.delta)
         with show_work(f"{plan.name}: pricing and drawing"):
-            page = report(plan, delta_of(plan, options.delta), **route(options))
+            page = report(plan, delta, **route(options))
     write_page(page, target)
     print(f"wrote {target}")
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from accountant.cli.answers import Answer, add_output, check_write, write_answer
-from accountant.errors import PlanError
+from accountant.errors import PlanError, real
 from accountant.guarantee import Guarantee
 from accountant.plan import Plan
 from accountant.price import delta, epsilon
@@ -78,7 +78,7 @@ def _run_laplace(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, event: str, key: str, more: dict[str, Any]) -> int:
     """One kind of release, `count` times."""
     check_write(options)
-    sampled = {} if options.rate is None else {"sampling_rate": options.rate}
+    sampled = {} if options.rate is None else {"sampling_rate": real("--rate", options.rate, 0.0, 1.0)}
 
     def lines(noise: float) -> list[dict[str, Any]]:
         return [{"name": "release", "event": event, key: noise, **more, **sampled, "count": options.count}]
@@ -123,7 +123,8 @@ def _finish(options: argparse.Namespace, name: str, noise: str, lines: Lines) ->
     given = {f"--{noise}": getattr(options, noise), "--epsilon": options.epsilon, "--delta": options.delta}
     stated = [option for option, value in given.items() if value is not None]
     if given[f"--{noise}"] is None and options.epsilon is None:
-        raise PlanError(f"{', '.join(stated) or 'nothing'} given; accepted: --{noise} or --epsilon")
+        known, more = ("--delta", " beside it") if options.delta else ("nothing", "")  # laplace has a default of 0
+        raise PlanError(f"{known} given; accepted: --{noise} or --epsilon{more}")
     at = given["--delta"]
     if len(stated) == 3 and not (name == "laplace" and at == 0.0):
         raise PlanError(f"{', '.join(stated)}: nothing is left to find; accepted: two of them")

@@ -54,8 +54,9 @@ def _run(options: argparse.Namespace) -> int:
         raise DataDependentError(
             "this plan's cost depends on private data, a statement is made to be published; accepted: other plans"
         )
+    delta = delta_of(plan, options.delta)
     with show_work("pricing"):
-        price = epsilon(plan.composition, delta_of(plan, options.delta), **route(options))
+        price = epsilon(plan.composition, delta, **route(options))
         mu = _mu(plan)
     sentences = _sentences(plan, price, mu, options.unit)
     if options.form == "json":

@@ -26,6 +26,13 @@ MOST = 10**9
 MOST_VALUES = 10**6
 """Largest number of values of one --vary, which memory holds."""
 
+ROUTES_TAKEN = {
+    "renyi": "by the Rényi route; `accountant epsilon` may say less, and --method auto prices as it does",
+    "tight": "by the tight route",
+    "auto": "by the route of `accountant epsilon`",
+}
+"""How prices in the file were found."""
+
 
 def add_sweep(commands: Any) -> None:
     """Add the subcommand to a parser's commands."""
@@ -99,7 +106,8 @@ def _sweep(options: argparse.Namespace) -> int:
         kept = f"{journal.done} of {size} settings are kept in {journal.path}; the same command goes on with them"
         raise type(ended)(kept if journal.done else "nothing was priced, nothing is kept") from None
     journal.remove()
-    print(f"{out}: {size} settings" + (f", {journal.failed} of them could not be priced" if journal.failed else ""))
+    failed = f", {journal.failed} of them could not be priced" if journal.failed else ""
+    print(f"{out}: {size} settings{failed}; {ROUTES_TAKEN[task.method]}")
     return 0
 
 

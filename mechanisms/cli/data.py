@@ -346,7 +346,8 @@ def _say_columns(options: argparse.Namespace, private: Dataset) -> None:
     """Say which columns are used and which are not; names of columns are public."""
     if private.columns is None:
         return
-    used = ac.shorten(", ".join(private.columns))
+    written = ac.shorten(", ".join(private.columns))
+    used = written[1:].removesuffix(written[0])  # without its quotation marks, of which a cut leaves one
     ignored = f"; ignored: {', '.join(private.ignored)}" if private.ignored else ""
     plain = options.columns is None and not private.ignored
     if not plain or options.data is not None or _has_names(options.public):

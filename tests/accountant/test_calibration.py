@@ -487,3 +487,20 @@ def test_a_calibration_grants_nothing_to_prices_after_it():
     with patience.allow_work(10.0) as work:
         ac.calibrate(lambda sigma: 10 * ac.Gaussian(sigma), epsilon=1.0, delta=1e-5)
         assert work.each is None
+
+
+def test_a_target_below_what_other_releases_cost_is_named_with_what_would_be_met():
+    fixed = 1000 * ac.Gaussian(10.0)
+    said = r"at best\): target = 1; accepted: a larger one, such as [0-9.]+$"
+    with pytest.raises(ac.CalibrationError, match=said) as refused:
+        ac.calibrate(lambda sigma: fixed + ac.Gaussian(sigma), epsilon=1.0, delta=1e-5)
+    least = float(str(refused.value).rpartition(" ")[2])
+    assert ac.calibrate(lambda sigma: fixed + ac.Gaussian(sigma), epsilon=least, delta=1e-5) > 0.0
+
+
+def test_a_count_that_is_no_integer_is_refused_with_what_makes_integers():
+    with pytest.raises(ac.ParameterError, match=r"^count = .*; accepted: an integer .*; calibrate with integer = True"):
+        ac.calibrate(lambda count: count * ac.Gaussian(20.0), 1.0, 1e-5)
+    assert ac.calibrate(lambda count: count * ac.Gaussian(20.0), 1.0, 1e-5, integer=True) > 1
+    with pytest.raises(ac.ParameterError, match=r"^count = -1 .*1e\+30\]$"):
+        ac.calibrate(lambda count: -1 * ac.Gaussian(20.0), 1.0, 1e-5)

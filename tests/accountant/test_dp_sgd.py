@@ -173,3 +173,10 @@ def test_random_allocation_is_priced_by_the_epoch():
     assert "one step of every 33 steps" in training.assumption
     found = ac.dp_sgd(**recipe, epochs=3, epsilon=2.0)
     assert found.guarantee.epsilon <= 2.0 <= found.guarantee.epsilon * 1.03
+
+
+def test_a_delta_that_is_not_below_one_over_the_records_is_warned_of():
+    with pytest.warns(ac.DeltaWarning, match=r"delta = 0\.01 is not below 1/100; even"):
+        found = ac.dp_sgd(100, 10, 2, sigma=2.0, delta=0.01)
+    assert found.delta == 0.01
+    ac.dp_sgd(100, 10, 2, sigma=2.0, delta=0.0099)

@@ -266,3 +266,12 @@ def test_table_for_notebooks():
         assert words in text
     assert "do not publish" in ac.epsilon(SECRET, 1e-5)._repr_html_()
     assert "<b>" not in dataclasses.replace(price, source="<b>")._repr_html_()
+
+
+def test_numbers_and_formats_are_refused_with_a_word_of_epsilon():
+    price = ac.epsilon(RUN, 1e-5)
+    with pytest.raises(TypeError, match=r"^2 beside a guarantee; accepted: another guarantee, or its \.epsilon$"):
+        _ = price < 2
+    with pytest.raises(TypeError, match=r"^format = '\.3f' of a guarantee; accepted: .* its \.epsilon"):
+        f"{price:.3f}"
+    assert f"{price}" == str(price)

@@ -640,3 +640,12 @@ def test_what_no_reader_of_toml_takes_is_one_line_with_what_is_accepted():
     for text, reason in (("[" * 2000 + "]" * 2000, "nested too deep"), ("9" * 5000, "Exceeds the limit")):
         with pytest.raises(PlanError, match=rf"^deep: not readable as TOML: {reason}.*; accepted: a plan in TOML$"):
             parse_plan("deep", f"a = {text}")
+
+
+def test_a_plan_in_place_of_a_run_is_refused_in_a_line_that_names_its_run():
+    plan = load_plan("private-knn-mnist")
+    with pytest.raises(ac.ParameterError, match=r"^run = Plan\(.*; accepted: its \.run, an event") as refusal:
+        ac.epsilon(plan, 1e-5)
+    assert len(str(refusal.value)) < 200
+    with pytest.raises(ac.ParameterError, match=r"^run = 3; accepted: an event"):
+        ac.epsilon(3, 1e-5)

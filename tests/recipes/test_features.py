@@ -1,10 +1,12 @@
 """Recipes for features: run as a user runs them, with pretrained models that come in wheels (`make test-torch`)."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -117,3 +119,57 @@ def test_texts_by_a_transformer(tmp_path):
     assert found.files == ["features"]
     wanted = [vectors[[words[word] for word in text.split()[:5]]].mean(axis=0) for text in TEXTS]
     np.testing.assert_allclose(found["features"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture(params=["image_features", "text_features"])
+def recipe(request, tmp_path, monkeypatch):
+    """A recipe as a module, with an encoder that needs no model, and `main` on two records."""
+    (tmp_path / "texts.csv").write_text("text\none\ntwo\n")
+    for package in ("onnxruntime", "tokenizers"):
+        stand_in = ModuleType(package)
+        stand_in.Tokenizer = None
+        monkeypatch.setitem(sys.modules, package, stand_in)
+    spec = importlib.util.spec_from_file_location(request.param, RECIPES / f"{request.param}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.data = "digits[0:2]" if request.param == "image_features" else str(tmp_path / "texts.csv")
+    monkeypatch.setattr(module, "make_encoder", lambda *arguments: lambda record: np.ones(3))
+
+    def write(out):
+        monkeypatch.setattr(sys, "argv", [request.param, "--model", "none", "--data", module.data, "--out", str(out)])
+        module.main()
+
+    module.write = write
+    return module
+
+
+def test_a_write_that_ends_early_leaves_the_old_file(recipe, tmp_path, monkeypatch):
+    out = tmp_path / "features.npz"
+    recipe.write(out)
+    before = out.read_bytes()
+
+    def fail(stream, **arrays):
+        if isinstance(stream, Path):
+            stream.write_bytes(before[:10])
+        else:
+            stream.write(before[:10])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(KeyboardInterrupt):
+        recipe.write(out)
+    assert out.read_bytes() == before
+    assert np.load(out)["features"].shape == (2, 3)
+
+
+def test_another_ending_is_refused_before_anything_is_encoded(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(recipe, "make_encoder", lambda *arguments: pytest.fail("encoded"))
+    with pytest.raises(SystemExit, match=r"--out .*features\.txt.*; accepted: a file ending in \.npz"):
+        recipe.write(tmp_path / "features.txt")
+
+
+def test_what_is_read_is_not_replaced(recipe, tmp_path):
+    recipe.data = str(tmp_path / "data.npz")
+    np.savez(recipe.data, features=np.ones((2, 3)))
+    with pytest.raises(SystemExit, match="would replace"):
+        recipe.write(recipe.data)

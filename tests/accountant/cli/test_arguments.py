@@ -31,6 +31,34 @@ def run(capsys, monkeypatch):
     return command
 
 
+RECIPE = f"{PLAN.replace('count = 10', 'count = 2')}records = 600\nbatch = 60\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("epsilon", "-", "--method", "renyi"),
+        ("epsilon", "-", "--json", "--method", "renyi"),
+        ("calibrate", "-", "--vary", "sigma", "--epsilon", "1", "--method", "renyi"),
+        ("compare", "-", "figure5-gaussian", "--method", "renyi"),
+        ("statement", "-", "--method", "renyi"),
+    ],
+)
+def test_a_large_delta_is_cautioned_where_a_plan_states_records(command, run):
+    said = "accountant: warning: standard input: delta = 0.01 is not below 1/600; even"
+    status, _, err = run(*command, "--delta", "0.01", given=RECIPE.encode())
+    assert status == 0
+    assert err.count(said) == 1
+    assert "warning" not in run(*command, "--delta", "0.001", given=RECIPE.encode())[2]
+    assert "warning" not in run(*command, "--delta", "0.01", given=PLAN.encode())[2]
+
+
+def test_a_delta_that_is_found_is_cautioned_too(run):
+    given = RECIPE.encode()
+    assert "is not below 1/600" in run("delta", "-", "--epsilon", "0", "--method", "renyi", given=given)[2]
+    assert run("delta", "-", "--epsilon", "5", "--method", "renyi", given=given)[2] == ""
+
+
 def price(found):
     assert found[0] == 0, found[2]
     return json.loads(found[1])["epsilon"]

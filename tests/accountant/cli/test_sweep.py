@@ -59,6 +59,20 @@ VARY = ["--vary", "screening.sigma=50:150:3", "--vary", "votes.sigma=10:1000:2:l
 EXPECTED = [[sigma, votes] for sigma in (50.0, 100.0, 150.0) for votes in (10.0, 1000.0)]
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "by the Rényi route; `accountant epsilon` may say less, and --method auto prices as it does"),
+        (["--method", "auto"], "by the route of `accountant epsilon`"),
+        (["--method", "tight"], "by the tight route"),
+    ],
+)
+def test_the_route_is_said(tmp_path, capsys, more, said):
+    out = tmp_path / "sweep.csv"
+    assert main(["sweep", "figure5-gaussian", "--vary", "sigma=40,50", "--out", str(out), *more]) == 0
+    assert capsys.readouterr().out == f"{out}: 2 settings; {said}\n"
+
+
 @pytest.mark.parametrize("form", ["parquet", "npz", "csv"])
 def test_table(plan, tmp_path, form, capsys):
     out = tmp_path / f"sweep.{form}"

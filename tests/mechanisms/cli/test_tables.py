@@ -337,3 +337,22 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(run, tables, end
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"mechanisms: {option}: private.{ending} has no column 'persn'; accepted: the name of one")
     assert all(repr(name) in err for name in (*COLUMNS, "person", "kind"))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (COLUMNS, "3 features by name: height, weight, tail; label: label"),
+        ([f"pixel{i}" for i in range(64)], "64 features by name: pixel0, pixel1, pixel2, pixel3, pixel4,"),
+    ],
+)
+def test_names_of_columns_stand_between_no_quotation_marks(run, tmp_path, names, said):
+    rng = np.random.default_rng(2)
+    for place, more in (("private", {"label": rng.integers(0, 3, 40)}), ("public", {})):
+        write(tmp_path / f"{place}.csv", {name: rng.random(40) for name in names} | more)
+    sources = ["--private", "private.csv", "--public", "public.csv", "--classes", 3]
+    status, _, err = run("label", "private-knn", *TARGET, *sources, "--dry-run")
+    assert status == 0, err
+    (line,) = [line for line in err.splitlines() if "features by name" in line]
+    assert said in line
+    assert "'" not in line
