@@ -18,6 +18,7 @@ from accountant.terminal import number
 
 __all__ = [
     "TOLERANCE",
+    "WIDTH",
     "add_patience",
     "add_plan",
     "add_route",
@@ -30,6 +31,9 @@ __all__ = [
 
 TOLERANCE = 0.01
 """Relative width of certified intervals, in every command that is not told another."""
+
+WIDTH = f"width of certified intervals, relative to their upper ends (default {TOLERANCE})"
+"""What --tolerance is."""
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +60,7 @@ def add_route(parser: argparse.ArgumentParser, usual: str | None = None, work: s
     add = parser.add_argument
     text = usual or "auto: tight where it is to be had, else renyi; renyi with --conversion"
     add("--method", default=usual, choices=ROUTES, help=f"route to the price (default {text})")
-    add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
+    add("--tolerance", type=number, default=TOLERANCE, help=WIDTH)
     add_patience(parser, work)
     add("--conversion", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
 

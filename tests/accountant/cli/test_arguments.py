@@ -175,6 +175,13 @@ def check_table(found, form, word):
         assert len({len(row) for row in csv.reader(io.StringIO(out))}) == 1
 
 
+@pytest.mark.parametrize("command", ["epsilon", "calibrate", "sweep", "report", "plot", "risk", "dp-sgd", "gaussian"])
+def test_a_tolerance_is_relative(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "intervals, relative to their upper ends (default 0.01)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_price_as_csv_holds_the_price(run):
     rows = list(csv.DictReader(io.StringIO(run("epsilon", "private-knn-mnist", "--csv")[1])))
     assert [row["release"] for row in rows] == ["screening", "votes", "whole plan"]
