@@ -7,7 +7,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from accountant.cli.arguments import add_route, change_plan, read_source, route
+from accountant.cli.arguments import add_route, read_plan, route
 from accountant.errors import DataDependentError, PlanError
 from accountant.files import check_output, write_text
 from accountant.guarantee import format_up
@@ -86,7 +86,7 @@ def _run_registry(options: argparse.Namespace) -> int:
         return _reprice(yaml, options)
     _refuse(options, [options.form] if options.form != "table" else [], "a record in YAML, to price it")
     _check_file(options, options.plan, ".yaml", ".yml")
-    plan = change_plan(read_source(options.plan), options.changes)
+    plan = read_plan(options)
     if plan.composition.data_dependent:
         raise DataDependentError(
             "this plan's cost depends on private data, a record is published; accepted: other plans"
