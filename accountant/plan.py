@@ -45,6 +45,8 @@ __all__ = [
     "parameters_of",
     "parse_float",
     "parse_plan",
+    "parse_tables",
+    "read_plan_text",
 ]
 
 
@@ -223,6 +225,11 @@ def load_plan(source: str | Path, *, own: bool = True) -> Plan:
     PlanError
         There is no such file or plan, it is not TOML (the message gives the line), or it is not a plan.
     """
+    return parse_plan(str(source), read_plan_text(source), own=own)
+
+
+def read_plan_text(source: str | Path) -> str:
+    """The text of a plan in a file, or of a built-in one; errors as for `load_plan`."""
     if not isinstance(source, str | PathLike):
         raise PlanError(
             f"source = {shorten(source)}; accepted: the path of a TOML file, or the name of a built-in plan"
@@ -230,30 +237,32 @@ def load_plan(source: str | Path, *, own: bool = True) -> Plan:
     path = Path(source)
     names = builtin_plans()
     if str(source) in names:
-        text = resources.files("accountant.plans").joinpath(f"{source}.toml").read_text("utf-8")
-    else:
-        try:
-            text = path.read_text("utf-8-sig")
-        except FileNotFoundError:
-            raise PlanError(
-                f"no file {str(source)!r} and no built-in plan of that name{suggest(str(source), names)}; "
-                "accepted: a TOML file, or a built-in plan, as 'accountant list' shows them"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
-    return parse_plan(str(source), text, own=own)
+        return resources.files("accountant.plans").joinpath(f"{source}.toml").read_text("utf-8")
+    try:
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise PlanError(
+            f"no file {str(source)!r} and no built-in plan of that name{suggest(str(source), names)}; "
+            "accepted: a TOML file, or a built-in plan, as 'accountant list' shows them"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise PlanError(f"cannot read {str(source)!r}: {error}; accepted: a UTF-8 text file in TOML") from None
 
 
 def parse_plan(name: str, text: str, *, own: bool = True) -> Plan:
     """The plan that a TOML text states; errors as for `load_plan`."""
+    return Plan.from_tables(name, parse_tables(name, text), own=own)
+
+
+def parse_tables(name: str, text: str) -> dict[str, Any]:
+    """The tables of a plan that a TOML text states, which may be none that a plan can have."""
     try:
-        tables = tomllib.loads(text, parse_float=parse_float)
+        return tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{name}: not valid TOML: {error}; accepted: a plan in TOML") from None
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else error
         raise PlanError(f"{name}: not readable as TOML: {reason}; accepted: a plan in TOML") from None
-    return Plan.from_tables(name, tables, own=own)
 
 
 def builtin_plans() -> tuple[str, ...]:

@@ -140,7 +140,10 @@ def event_of(
         if "group_size" in line:
             event = Group(event, line["group_size"])
         if adjacency and event.adjacency is not adjacency:
-            raise PlanError(f"{name} is defined under {event.adjacency} adjacency, the plan says {adjacency}")
+            raise PlanError(
+                f"adjacency = {adjacency}, and {name} is defined under {event.adjacency}; accepted: "
+                f'adjacency = "{event.adjacency}" for the plan'
+            )
         return event
 
     return locate_errors(where, build)

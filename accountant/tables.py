@@ -7,9 +7,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from accountant.numerics.decimals import format_down, format_exact, format_up
 
@@ -67,6 +67,10 @@ KINDS: dict[str, Callable[[Any], str]] = {
 }
 """What a column holds, and how people see it: upper bounds are rounded up, lower bounds down, and what bounds are given
 for ("exact") not at all."""
+
+
+FOLDED = 16
+"""Characters of a word that stay on one line where a terminal is narrow; numbers stay whole."""
 
 
 @dataclass(frozen=True)
@@ -153,23 +157,56 @@ def write_table(table: Table, form: str, record: Mapping[str, Any] | None = None
 def _write_for_terminals(table: Table) -> None:
     from rich.table import Table as RichTable
 
-    drawn = RichTable(title=table.title, title_justify="left", caption=table.caption or None, caption_justify="left")
-    for column in table.columns:
-        text = column.kind == "text"
-        drawn.add_column(
-            column.title,
-            justify="left" if text else "right",
-            no_wrap=not column.wrap,
-            overflow="fold" if text else "ellipsis",
-        )
-    for row in table.cells():
-        drawn.add_row(*row)
-    screen = console()
+    screen, rows = console(), table.cells()
     if table.heading:
         screen.print(table.heading, style="bold")
-    screen.print(drawn)
+    if (widths := _fit(table.columns, rows, screen.width)) is None:
+        _write_lines(table, rows, screen)
+    else:
+        drawn = RichTable(title=table.title, caption=table.caption or None)
+        drawn.title_justify = drawn.caption_justify = "left"
+        for column, width in zip(table.columns, widths, strict=True):
+            side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+            drawn.add_column(column.title, justify=side, overflow="fold", width=width)
+        for row in rows:
+            drawn.add_row(*row)
+        screen.print(drawn)
     for note in table.notes:
         screen.print(note)
+
+
+def _fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """Widths of the columns, of which the widest are made narrower; None where a number would have to be broken."""
+    wanted, least = [], []
+    for place, column in enumerate(columns):
+        cells = [column.title, *(row[place] for row in rows)]
+        whole, word = (_widest(part for cell in cells for part in split(cell)) for split in (str.splitlines, str.split))
+        wanted.append(whole)
+        least.append(whole if not column.wrap else min(word, FOLDED) if column.kind == "text" else word)
+    room -= 3 * len(columns) + 1  # lines and blanks between columns
+    if sum(least) > room:
+        return None
+    while sum(wanted) > room:
+        place = max((each for each in range(len(wanted)) if wanted[each] > least[each]), key=wanted.__getitem__)
+        wanted[place] -= 1
+    return wanted
+
+
+def _widest(parts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max([1, *map(cell_len, parts)])
+
+
+def _write_lines(table: Table, rows: Sequence[Sequence[str]], screen: Console) -> None:
+    """The same where a terminal has no room for it: a line for each value, which the terminal may break."""
+    screen.print(table.title, style="italic")
+    for row in rows:
+        named = [(column.title, cell) for column, cell in zip(table.columns, row, strict=True) if cell]
+        lines = [f"{title}: {cell}" if title else cell for title, cell in named]
+        screen.print("\n".join(lines), end="\n\n", soft_wrap=True)
+    if table.caption:
+        screen.print(table.caption)
 
 
 def _write_csv(table: Table) -> None:

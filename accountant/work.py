@@ -65,7 +65,7 @@ def show_work(what: str) -> Iterator[None]:
             task = bar.add_task(_describe(what), total=None)
             while not over.wait(0.2):
                 share = counted.share()
-                total = None if share is None or first_calls.running is not None else 1.0
+                total = None if share is None or first_calls.compiling else 1.0
                 bar.update(task, description=_describe(what), total=total, completed=share or 0.0)
 
     thread = threading.Thread(target=show, daemon=True, name="work")
@@ -79,6 +79,6 @@ def show_work(what: str) -> Iterator[None]:
 
 
 def _describe(what: str) -> str:
-    if first_calls.running is None:
+    if not first_calls.compiling:
         return what
-    return f"{what}: compiling, once for this version on this machine (up to a minute)"
+    return f"{what}: compiling, once for this version on this machine (up to half a minute)"

@@ -1,4 +1,4 @@
-"""Claim: a first price, with nothing compiled yet, takes a few seconds of one core: a run compiles what it needs.
+"""Claim: a first price, with nothing compiled yet, takes up to half a minute of one core: a run compiles what it needs.
 
 Every row is a fresh process with an empty cache: the processor time of importing the library, and of the first call.
 Then another fresh process makes the same call with the cache that the first one has left.

@@ -12,7 +12,7 @@ import numpy as np
 
 from accountant.adjacency import Adjacency
 from accountant.attack import Attack, ask
-from accountant.cli.arguments import TOLERANCE
+from accountant.cli.arguments import TOLERANCE, WIDTH
 from accountant.errors import PlanError
 from accountant.files import check_output, write_text
 from accountant.guarantee import Guarantee, format_down, format_up
@@ -81,7 +81,7 @@ def add_output(parser: argparse.ArgumentParser, *, adjacency: bool = True) -> No
     if adjacency:
         names = [str(member) for member in Adjacency]
         add("--adjacency", default=names[0], choices=names, help=f"which data sets are neighbours (default {names[0]})")
-    add("--tolerance", type=number, default=TOLERANCE, help=f"width of certified intervals (default {TOLERANCE})")
+    add("--tolerance", type=number, default=TOLERANCE, help=WIDTH)
     add("--write", metavar="PLAN.toml", help="write a plan for the other commands; an existing file stays")
     add("--force", action="store_true", help="--write may replace an existing file")
     add_forms(parser)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from accountant.cli.completion import complete_number, complete_plan, complete_with
 from accountant.errors import DataDependentError, PlanError
 from accountant.patience import PATIENCE
-from accountant.plan import PLAN_KEYS, Plan, load_plan, parse_float, parse_plan
+from accountant.plan import PLAN_KEYS, Plan, parse_float, parse_tables, read_plan_text
 from accountant.price import ROUTES
 from accountant.renyi.conversion import CONVERSIONS
 from accountant.terminal import number
 
 __all__ = [
     "TOLERANCE",
+    "WIDTH",
     "add_patience",
     "add_plan",
     "add_route",
@@ -30,6 +32,9 @@ __all__ = [
 
 TOLERANCE = 0.01
 """Relative width of certified intervals, in every command that is not told another."""
+
+WIDTH = f"width of certified intervals, relative to their upper ends (default {TOLERANCE})"
+"""What --tolerance is."""
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +61,7 @@ def add_route(parser: argparse.ArgumentParser, usual: str | None = None, work: s
     add = parser.add_argument
     text = usual or "auto: tight where it is to be had, else renyi; renyi with --conversion"
     add("--method", default=usual, choices=ROUTES, help=f"route to the price (default {text})")
-    add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
+    add("--tolerance", type=number, default=TOLERANCE, help=WIDTH)
     add_patience(parser, work)
     add("--conversion", choices=CONVERSIONS, help="Rényi to epsilon (default improved)")
 
@@ -74,27 +79,39 @@ def route(options: argparse.Namespace) -> dict[str, Any]:
 
 def read_plan(options: argparse.Namespace) -> Plan:
     """The plan that the options name, with the changes that they ask for."""
-    return change_plan(read_source(options.plan), options.changes)
+    return read_source(options.plan, options.changes)
 
 
-def read_source(source: str) -> Plan:
-    """A plan from a file, built in, or from standard input.
+def read_source(source: str, changes: Sequence[str] = ()) -> Plan:
+    """A plan from a file, built in, or from standard input, with other values as `change_plan` sets them.
+
+    Those at its top may be what makes it a plan, such as another adjacency.
 
     Raises
     ------
     PlanError
-        It cannot be read, or is not a plan.
+        It cannot be read, or is not a plan, or cannot be changed like that.
     """
-    if source != "-":
-        return load_plan(source)
+    name, text = ("standard input", _read_input()) if source == "-" else (source, read_plan_text(source))
+    tables = parse_tables(name, text)
     try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        plan = Plan.from_tables(name, tables)
+    except PlanError:
+        top = {key: value for key, value in map(_read_change, changes) if _is_at_top(key)}
+        if not top:
+            raise
+        plan = Plan.from_tables(name, {**tables, **top})
+    return change_plan(plan, changes)
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise PlanError(f"standard input: {error}; accepted: a plan as UTF-8 text in TOML") from None
-    return parse_plan("standard input", text)
 
 
-def change_plan(plan: Plan, changes: list[str]) -> Plan:
+def change_plan(plan: Plan, changes: Sequence[str]) -> Plan:
     """The plan with other values; each change is NAME.KEY=VALUE, or KEY=VALUE for what stands at its top.
 
     Its description, which may tell values that were changed, says so.
@@ -105,12 +122,9 @@ def change_plan(plan: Plan, changes: list[str]) -> Plan:
         A change is not of that form, the plan has no such value, or the value is out of range.
     """
     for change in changes:
-        name, equals, written = (part.strip() for part in change.partition("="))
-        if not equals or not name or not written:
-            raise PlanError(f"--set {change}: accepted: NAME.KEY=VALUE, such as votes.sigma=30")
+        name, value = _read_change(change)
         try:
-            value = _read_value(written)
-            if name in PLAN_KEYS and name != "release":
+            if _is_at_top(name):
                 plan = Plan.from_tables(plan.name, {**plan.written, name: value})
             else:
                 plan = plan.with_text(name, value)
@@ -119,6 +133,21 @@ def change_plan(plan: Plan, changes: list[str]) -> Plan:
     if not changes or any(change.partition("=")[0].strip() == "description" for change in changes):
         return plan
     return replace(plan, description=f"{plan.description} (with {', '.join(changes)})".strip())
+
+
+def _is_at_top(name: str) -> bool:
+    return name in PLAN_KEYS and name != "release"
+
+
+def _read_change(change: str) -> tuple[str, Any]:
+    """What is changed, and the value that it gets."""
+    name, equals, written = (part.strip() for part in change.partition("="))
+    if not equals or not name or not written:
+        raise PlanError(f"--set {change}: accepted: NAME.KEY=VALUE, such as votes.sigma=30")
+    try:
+        return name, _read_value(written)
+    except PlanError as error:
+        raise PlanError(f"--set {change}: {error}") from None
 
 
 def _read_value(text: str) -> Any:

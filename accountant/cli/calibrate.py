@@ -289,4 +289,4 @@ def _try(plan: Plan, vary: str, target: float, delta: float, how: dict[str, Any]
         raise
     except AccountantError:  # not monotone in this number, or no value is enough
         return None, None
-    return value, min(found.epsilon, target)  # a price of its own may have less patience left than the search had
+    return value, min(found.epsilon, target)  # the search certified the target, with more patience than is left now

@@ -7,7 +7,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from accountant.cli.arguments import add_route, change_plan, read_source, route
+from accountant.cli.arguments import add_route, read_plan, route
 from accountant.errors import DataDependentError, PlanError
 from accountant.files import check_output, write_text
 from accountant.guarantee import format_up
@@ -32,6 +32,9 @@ CHOICES = {
     "sector": ("Government", "Industry", "Nonprofit"),
     "model": ("Central", "Local", "Shuffle", "Federated"),
 }
+OF_PLANS = ("output", "method", "conversion", *STATED)
+"""Options that have no effect on a record that is priced."""
+
 HEADER = (
     "# A draft: state what is 'to be stated by the curator', and check what a plan does not say: types and sectors.\n"
 )
@@ -79,9 +82,11 @@ def _run_registry(options: argparse.Namespace) -> int:
 
     yaml = import_yaml()
     if Path(options.plan).suffix in (".yaml", ".yml"):
+        _refuse(options, [name for name in OF_PLANS if getattr(options, name) is not None], "a plan")
         return _reprice(yaml, options)
+    _refuse(options, [options.form] if options.form != "table" else [], "a record in YAML, to price it")
     _check_file(options, options.plan, ".yaml", ".yml")
-    plan = change_plan(read_source(options.plan), options.changes)
+    plan = read_plan(options)
     if plan.composition.data_dependent:
         raise DataDependentError(
             "this plan's cost depends on private data, a record is published; accepted: other plans"
@@ -95,6 +100,12 @@ def _run_registry(options: argparse.Namespace) -> int:
     record = make_record(plan, price, known)
     _write(HEADER + yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=110), options)
     return 0
+
+
+def _refuse(options: argparse.Namespace, given: list[str], accepted: str) -> None:
+    """Refuse options that would have no effect."""
+    if given:
+        raise PlanError(f"--{given[0]} has no effect on {options.plan}; accepted with --{given[0]}: {accepted}")
 
 
 def _check_date(text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accountant.cli.arguments import TOLERANCE, add_plan, read_plan
+from accountant.cli.arguments import TOLERANCE, WIDTH, add_plan, read_plan
 from accountant.errors import (
     NOT_RENYI,
     DataDependentError,
@@ -52,7 +52,7 @@ def add_plot(commands: Any) -> None:
     add("--delta", type=number, help="instead of the plan's delta")
     add("--conversion", choices=CONVERSIONS, help="order, shares: Rényi to epsilon (default improved)")
     add("--methods", metavar="A,B", type=_names, help="releases, parameter, trade-off: classic,improved,optimal,tight")
-    add("--tolerance", type=number, help=f"width of tight intervals (default {TOLERANCE})")
+    add("--tolerance", type=number, help=WIDTH)
     add("--releases", type=whole, metavar="N", help="releases: draw up to N (default: as many as the plan has)")
     add("--vary", metavar="NAME.KEY", help="parameter: what to vary; A.KEY,B.KEY: one value for both")
     add("--values", metavar="A:B:N", help="parameter: N values from A to B")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from accountant.cli.arguments import add_plan, add_route, change_plan, read_plan, read_source, route
+from accountant.cli.arguments import add_plan, add_route, read_plan, read_source, route
 from accountant.cli.compare import find_differences, judge
 from accountant.errors import PlanError
 from accountant.files import check_output
@@ -52,7 +52,7 @@ def _compare(options: argparse.Namespace) -> str:
     sources = [options.plan, *options.others]
     if sources.count("-") > 1:
         raise PlanError("- twice; accepted: one plan from standard input")
-    plans = [change_plan(read_source(source), options.changes) for source in sources]
+    plans = [read_source(source, options.changes) for source in sources]
     delta = min(delta_of(plan, options.delta) for plan in plans)
     with show_work(f"{len(plans)} plans: pricing and drawing"):
         return compare_plans(

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from accountant.attack import METHODS, WAYS
-from accountant.cli.arguments import TOLERANCE, add_patience, add_plan, read_plan
+from accountant.cli.arguments import TOLERANCE, WIDTH, add_patience, add_plan, read_plan
 from accountant.errors import PlanError
 from accountant.files import check_output
 from accountant.guarantee import format_down, format_up
@@ -35,7 +35,7 @@ def add_risk(commands: Any) -> None:
     add("--fpr-floor", type=number, default=1e-9, help="smallest error rate that mu accounts for (default 1e-9)")
     add("--direction", default="worst", choices=WAYS, help="what the attack claims: remove, that a record took part")
     add("--method", default="auto", choices=METHODS, help="route (default auto: tight where it is to be had)")
-    add("--tolerance", type=number, default=TOLERANCE, help=f"width of tight intervals (default {TOLERANCE})")
+    add("--tolerance", type=number, default=TOLERANCE, help=WIDTH)
     add_patience(parser, "an answer")
     add("-o", "--out", metavar="FILE", help="draw it too: a file ending in .svg, .png or .pdf")
     add_forms(parser)

@@ -29,15 +29,15 @@ class FirstCalls:
 
     Attributes
     ----------
-    running : str or None
-        The kernel whose first call has not returned.
+    compiling : int
+        How many functions are being compiled, each for the one before; none while one is read from disk.
     seconds : float
         What all of them took.
     count : int
     """
 
     def __init__(self) -> None:
-        self.running: str | None = None
+        self.compiling = 0
         self.seconds = 0.0
         self.count = 0
 
@@ -74,11 +74,8 @@ class Kernel(Generic[P, R]):
         return result
 
     def _call_first(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        start, outer, first_calls.running = time.perf_counter(), first_calls.running, self.__name__
-        try:
-            result = self.compiled(*args, **kwargs)
-        finally:
-            first_calls.running = outer
+        start = time.perf_counter()
+        result = self.compiled(*args, **kwargs)
         self._called = True
         first_calls.seconds += time.perf_counter() - start
         first_calls.count += 1
@@ -116,13 +113,10 @@ class Interface(Generic[R]):
             self._interpreted.append(function)
             return len(self._interpreted) - 1
         _teach_numba()
-        start, outer, first_calls.running = time.perf_counter(), first_calls.running, function.__name__
-        try:
-            compiled = compile_function(function, error_model="numpy", no_cpython_wrapper=True)
-            self._compiled.append(compiled)
-            compiled.compile(self._signature)
-        finally:
-            first_calls.running = outer
+        start = time.perf_counter()
+        compiled = compile_function(function, error_model="numpy", no_cpython_wrapper=True)
+        self._compiled.append(compiled)
+        compiled.compile(self._signature)
         (made,) = compiled.overloads.values()
         first_calls.seconds += time.perf_counter() - start
         first_calls.count += 1
@@ -166,7 +160,7 @@ _ready = False
 
 
 def _teach_numba() -> None:
-    """Teach numba that a Kernel stands for its compiled self, and an Interface for its call."""
+    """Teach numba that a Kernel stands for its compiled self, and an Interface for its call; hear what it compiles."""
     global _ready
     if _ready:
         return
@@ -183,4 +177,19 @@ def _teach_numba() -> None:
         typing_context.refresh()
         return typing_context.resolve_value_type(call)
 
+    _count_compilations()
     _ready = True
+
+
+def _count_compilations() -> None:
+    """Keep `first_calls.compiling` up to date; numba tells what it compiles, and holds a lock meanwhile."""
+    from numba.core.event import Listener
+
+    class Count(Listener):
+        def on_start(self, _: Any) -> None:
+            first_calls.compiling += 1
+
+        def on_end(self, _: Any) -> None:
+            first_calls.compiling -= 1
+
+    numba().core.event.register("numba:compile", Count())

@@ -52,7 +52,7 @@ def screening_costs(
         The votes that were cast, in order, repeated as needed. The paper prints none; its authors' repository lists a
         file of them, ``privacy_analysis/knn_num_neighbor_300_figure_knn_voting.npy``.
     tolerance : float
-        Width of tight intervals.
+        Width of tight intervals, relative to their upper ends.
     ax : Axes, optional
     """
     said = "made-up votes" if pluralities is MADE_UP_VOTES else "votes that were cast"

@@ -6,7 +6,9 @@ import json
 import re
 
 import pytest
+from rich.console import Console
 
+from accountant import tables
 from accountant.tables import FORMS, Column, Table, escape_latex, escape_markdown, write_table
 
 AWKWARD = [
@@ -43,6 +45,26 @@ def test_bounds_are_rounded_outwards(text_of):
     assert "1.23456" in text
     assert "12,345" in text
     assert all(words in text for words in ("Prices", "a heading", "a caption", "a note"))
+
+
+NUMBERS = "6.18773", "1.7087e-06", "12,345,678", "0.5, -", "60.0%"
+
+
+@pytest.mark.parametrize("width", [1, 12, 25, 40, 60, 80, 110, 200])
+def test_no_terminal_is_so_narrow_that_a_number_is_cut(width, monkeypatch):
+    """And no text either: what a cell says is there, between its lines, in order."""
+    shown = io.StringIO()
+    monkeypatch.setattr(tables, "console", lambda: Console(file=shown, width=width, highlight=False))
+    path = "/a/path/of/one/long/word/that/has/no/blank.toml"
+    titles = ["plan", "route", *(f"a number of kind {place}" for place in range(len(NUMBERS)))]
+    columns = [Column("kept", wrap=False), *(Column(each, "text" if len(each) < 6 else "value") for each in titles)]
+    write_table(Table("Prices", columns, [("kept as it is", path, "by some route", *NUMBERS)] * 2), "table")
+    text = shown.getvalue()
+    assert "…" not in text
+    assert text.count("kept as it is") == 2
+    words = re.split(r"[\s\u2502]+", text)
+    assert all(words.count(word) == 2 for number in NUMBERS for word in number.split()), text
+    assert text.count(path) == 2 or width == 110, "folded only where a table would have no room"
 
 
 @pytest.mark.parametrize("text", AWKWARD)

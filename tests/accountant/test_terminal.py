@@ -39,7 +39,7 @@ def test_what_lasts_is_said_on_a_terminal(screen):
 
 
 def test_compilation_is_called_by_its_name(screen, monkeypatch):
-    monkeypatch.setattr(first_calls, "running", "kernel")
+    monkeypatch.setattr(first_calls, "compiling", 1)
     with show_work("pricing"):
         assert wait_for("pricing: compiling, once for this version", screen)
 

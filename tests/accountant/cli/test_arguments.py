@@ -99,6 +99,24 @@ def test_values_can_be_set(changes, expected, tmp_path, run):
     assert found == ac.epsilon(expected, 1e-5).epsilon
 
 
+def test_a_value_at_the_top_may_mend_a_plan(run):
+    """And is itself named where it does not."""
+    local = 'local = { event = "randomized-response", epsilon = 1 }'
+    given = f'delta = 1e-5\nadjacency = "add-remove"\n[[release]]\nevent = "shuffled"\nn = 1000\n{local}\n'.encode()
+    status, out, err = run("epsilon", "-", given=given)
+    assert (status, out) == (2, "")
+    line = 'adjacency = add-remove, and shuffled is defined under replace; accepted: adjacency = "replace" for the plan'
+    assert err == f"accountant: standard input: release 1: {line}\n"
+    expected = ac.epsilon(ac.Shuffled(ac.RandomizedResponse(1.0), 1000), 1e-5).epsilon
+    mended = "epsilon", "-", "--json", "--set", "adjacency=replace"
+    assert price(run(*mended, given=given)) == expected
+    assert price(run(*mended, "--set", "delta=1e-5", given=given.replace(b"1e-5", b"7"))) == expected
+    for other in ("adjacency=swap", "adjacency", "delta=1e-6", "description=x"):
+        status, out, err = run("epsilon", "-", "--set", other, given=given)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "accepted: " in err
+
+
 TRAINING = """delta = 1e-5
 [[release]]
 event = "clipped-sum"
@@ -201,6 +219,13 @@ def check_table(found, form, word):
     assert word in out
     if form == "--csv":
         assert len({len(row) for row in csv.reader(io.StringIO(out))}) == 1
+
+
+@pytest.mark.parametrize("command", ["epsilon", "calibrate", "sweep", "report", "plot", "risk", "dp-sgd", "gaussian"])
+def test_a_tolerance_is_relative(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "intervals, relative to their upper ends (default 0.01)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_price_as_csv_holds_the_price(run):

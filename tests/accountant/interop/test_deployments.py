@@ -228,6 +228,23 @@ def test_files_are_not_replaced_unasked(tmp_path, capsys):
     assert main(["registry", "private-knn-mnist", "--date", "yesterday"]) == 2
 
 
+@pytest.mark.parametrize("form", ["--json", "--csv", "--latex", "--markdown"])
+def test_a_plan_becomes_a_record_in_no_other_form(form, capsys):
+    assert main(["registry", "private-knn-mnist", form]) == 2
+    line = f"{form} has no effect on private-knn-mnist; accepted with {form}: a record in YAML, to price it"
+    assert capsys.readouterr() == ("", f"accountant: {line}\n")
+
+
+@pytest.mark.parametrize("option", [("--output", "b.yaml"), ("--method", "renyi"), ("--unit", "person")])
+def test_a_record_that_is_priced_is_not_written(option, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.yaml").write_text("deployment: {privacy_loss: {privacy_parameters: {rho: 1.0}}}")
+    assert main(["registry", "a.yaml", "--delta", "1e-6", *option]) == 2
+    line = f"{option[0]} has no effect on a.yaml; accepted with {option[0]}: a plan"
+    assert capsys.readouterr() == ("", f"accountant: {line}\n")
+    assert not (tmp_path / "b.yaml").exists()
+
+
 def test_costs_that_depend_on_data_are_not_published(tmp_path, capsys):
     plan = tmp_path / "plan.toml"
     plan.write_text('delta = 1e-5\n[[release]]\nevent = "data-dependent-gnmax"\nsigma = 40\nvotes = [30, 2, 1]\n')
