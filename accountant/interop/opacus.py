@@ -10,14 +10,14 @@ Without Opacus (or PyTorch, which Opacus imports) the accountant still prices hi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any
 
 from accountant.errors import ParameterError, shorten
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
-from accountant.interop.histories import exposes, read_history, run_of_history
+from accountant.interop.histories import Steps, exposes, read_history, run_of_history
 from accountant.interop.peers import import_peer, narrow_epsilon, price_epsilon
 
 try:
@@ -62,7 +62,16 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
     @property
     def run(self) -> Composition:
         """What the history spends, as far as it is private."""
-        return run_of_history(self.history)
+        return run_of_history(self._entries())
+
+    def _entries(self) -> list[Steps]:
+        """The history, which every question reads anew."""
+        if isinstance(self.history, Iterator):
+            raise ParameterError(
+                f"history = {shorten(self.history)}: an iterator is read only once; accepted: a list of (noise "
+                "multiplier, sample rate, steps)"
+            )
+        return read_history(self.history)
 
     def get_epsilon(self, delta: float, *, tolerance: float | None = None, **unused: Any) -> float:
         """An upper bound on epsilon at a delta in [0, 1]; inf where no epsilon is enough.
@@ -75,17 +84,17 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
         **unused
             Options of other accountants, such as `alphas`.
         """
-        return float("inf") if exposes(self.history) else price_epsilon(self.run, delta, tolerance)
+        return float("inf") if exposes(self._entries()) else price_epsilon(self.run, delta, tolerance)
 
     def guarantee(self, delta: float, *, tolerance: float | None = None) -> Guarantee:
         """Epsilon with its certified lower end."""
-        if exposes(self.history):
+        if exposes(self._entries()):
             raise ParameterError("a step without noise has no guarantee; accepted: noise multipliers above 0")
         return narrow_epsilon(self.run, delta, tolerance)
 
     def __len__(self) -> int:
         """Number of optimization steps taken so far."""
-        return sum(each.steps for each in read_history(self.history))
+        return sum(each.steps for each in self._entries())
 
     @classmethod
     def mechanism(cls) -> str:

@@ -171,6 +171,17 @@ def test_a_history_of_another_shape_is_refused_by_every_reader(history):
     assert len(accountant) == 10_000
 
 
+@pytest.mark.parametrize("columns", [([1.0, 0.8], [0.1, 0.1], [100, 100]), ([0.0], [0.1], [100])])
+def test_a_history_that_is_read_only_once_is_refused(columns):
+    """What looks for steps without noise would leave nothing to be priced."""
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    accountant.history = zip(*columns, strict=True)
+    for ask in (lambda: accountant.get_epsilon(1e-5), lambda: accountant.guarantee(1e-5), lambda: accountant.run, len):
+        with pytest.raises(ac.ParameterError, match=r"history = .* an iterator is read only once; accepted: a list of"):
+            ask(accountant) if ask is len else ask()
+    assert len(list(accountant.history)) == len(columns[0])
+
+
 def test_rates_too_small_for_theirs():
     """1e16 steps at rate 1e-8: theirs reports 5.8216 for want of log1p, less than the run's Gaussian limit costs."""
     accountant = importlib.import_module("accountant.interop.opacus").Accountant()
