@@ -217,7 +217,7 @@ def to_privacy_loss_distribution(
     value_discretization_interval : float, optional
         Distance of losses; 1e-4 by default, for runs with losses above 52 so much more that 2**20 points are enough.
     tolerance : float
-        Relative width of epsilon at deltas from 1e-2 to 1e-18 that grids are chosen for, [1e-6, 1].
+        Relative width of epsilon at deltas from 0.5 to 1e-18 that grids are chosen for, [1e-6, 1].
 
     Returns
     -------

@@ -25,7 +25,7 @@ from accountant.interop.dp_accounting import (
     to_dp_event,
     to_privacy_loss_distribution,
 )
-from accountant.interop.loss_distributions import grid_losses
+from accountant.interop.loss_distributions import grid_losses, profile_above
 from tests.cases import audit_after
 
 ADD, REPLACE, SPECIAL = dpa.NeighboringRelation
@@ -354,6 +354,29 @@ def test_loss_distributions_bracket_the_run(run):
     assert above.get_delta_for_epsilon(0.5) >= found.lower
 
 
+def test_exported_masses_add_up_where_much_is_at_the_least_loss():
+    """Two Laplace releases lose -2 with probability e^-2/4: the line from 1 at u = 0 passes below bounds there."""
+    above, below = (to_privacy_loss_distribution(2 * ac.Laplace(1.0), pessimistic=side) for side in (True, False))
+    assert float(above._pmf_remove._probs.sum()) + above._pmf_remove._infinity_mass == pytest.approx(1.0, abs=1e-10)
+    for epsilon in (0.0, 0.5, 1.9):
+        found = ac.delta(2 * ac.Laplace(1.0), epsilon, method="tight", tolerance=1e-4)
+        assert below.get_delta_for_epsilon(epsilon) <= found.delta
+        assert found.lower <= above.get_delta_for_epsilon(epsilon) <= found.delta * (1 + 1e-4)
+    twenty = above.self_compose(20).get_epsilon_for_delta(1e-4)
+    known = ac.epsilon(40 * ac.Laplace(1.0), 1e-4, method="tight")
+    assert known.lower <= twenty <= known.epsilon * (1 + 1e-3)
+
+
+def test_exported_losses_end_at_the_largest_one():
+    run = 2 * ac.DiscreteLaplace(2.9) + 2 * ac.Laplace(2.0)
+    end = 2 / 2.9 + 1.0
+    delta = profile_above(run)
+    assert delta(end + 2e-4) == delta(20.0) == 0.0
+    assert delta(end - 1e-3) > 0.0
+    above = to_privacy_loss_distribution(run)
+    assert end * 0.9 < above.get_epsilon_for_delta(1e-12) <= above.get_epsilon_for_delta(0.0) <= end + 2e-4
+
+
 @pytest.mark.audit
 def test_directions_of_loss_distributions_are_theirs():
     """One sampled Gaussian: removing and adding a record have other profiles, which theirs knows too."""
@@ -462,6 +485,9 @@ def test_grids_that_are_too_large_are_refused():
         to_privacy_loss_distribution(ac.Gaussian(1.0), value_discretization_interval=1e-8)
     with pytest.raises(ac.ParameterError, match="at most 690"):
         to_privacy_loss_distribution(10_000 * ac.Laplace(0.5))
+    for step in (-1.0, 0.0, math.nan, "x"):
+        with pytest.raises(ac.ParameterError, match=r"value_discretization_interval = .* accepted"):
+            to_privacy_loss_distribution(ac.Composition(), value_discretization_interval=step)
     nothing = to_privacy_loss_distribution(ac.Composition())
     assert nothing.get_epsilon_for_delta(1e-9) == 0.0
 
