@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from copy import deepcopy
 from typing import Any
 
-from accountant.errors import ParameterError, shorten
+from accountant.errors import ParameterError, real, shorten
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
 from accountant.interop.histories import Steps, exposes, read_history, run_of_history
@@ -53,11 +52,12 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one optimization step."""
-        run_of_history([(noise_multiplier, sample_rate, 1)])  # refuses what has no price before it is counted
-        if self.history and tuple(self.history[-1][:2]) == (noise_multiplier, sample_rate):
-            self.history[-1] = (noise_multiplier, sample_rate, self.history[-1][2] + 1)
+        ((sigma, rate, _),) = entry = read_history([(noise_multiplier, sample_rate, 1)])
+        run_of_history(entry)  # refuses what has no price before it is counted
+        if self.history and tuple(self.history[-1][:2]) == (sigma, rate):
+            self.history[-1] = (sigma, rate, self.history[-1][2] + 1)
         else:
-            self.history.append((noise_multiplier, sample_rate, 1))
+            self.history.append((sigma, rate, 1))
 
     @property
     def run(self) -> Composition:
@@ -84,7 +84,8 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
         **unused
             Options of other accountants, such as `alphas`.
         """
-        return float("inf") if exposes(self._entries()) else price_epsilon(self.run, delta, tolerance)
+        point = real("delta", delta, 0.0, 1.0)
+        return float("inf") if exposes(self._entries()) else price_epsilon(self.run, point, tolerance)
 
     def guarantee(self, delta: float, *, tolerance: float | None = None) -> Guarantee:
         """Epsilon with its certified lower end."""
@@ -113,9 +114,9 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
         return count_step
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
-        """History and mechanism, written into `destination` if given."""
+        """History, in plain numbers, and mechanism, written into `destination` if given."""
         state: MutableMapping[str, Any] = OrderedDict() if destination is None else destination
-        state["history"] = deepcopy(self.history)
+        state["history"] = _plain(self._entries())
         state["mechanism"] = self.mechanism()
         return state
 
@@ -137,7 +138,11 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
             )
         history = read_history(state_dict["history"])
         run_of_history(history)
-        self.history = [(each.sigma, each.rate, each.steps) for each in history]
+        self.history = _plain(history)
+
+
+def _plain(history: list[Steps]) -> list[tuple[float, float, int]]:
+    return [(each.sigma, each.rate, each.steps) for each in history]
 
 
 def register(force: bool = False) -> None:

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import accountant as ac
@@ -144,6 +145,28 @@ def test_steps_are_counted_and_states_restored():
         with pytest.raises(ValueError, match="accepted"):
             again.load_state_dict(wrong)
     assert again.run == accountant.run
+
+
+def test_histories_are_plain_numbers_whatever_counted_them():
+    """Checkpoints hold numbers of NumPy as calls of its functions, which nothing here makes."""
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    for sigma in (np.float64(1.1), 1.1, np.float32(0.5)):
+        accountant.step(noise_multiplier=sigma, sample_rate=np.float64(0.1))
+    assert accountant.history == [(1.1, 0.1, 2), (0.5, 0.1, 1)]
+    assert {type(each) for entry in accountant.history for each in entry} == {float, int}
+    accountant.history = [[np.float64(1.1), np.float64(0.1), np.int64(2)]]
+    (entry,) = accountant.state_dict()["history"]
+    assert type(entry) is tuple
+    assert [type(each) for each in entry] == [float, float, int]
+
+
+@pytest.mark.parametrize("sigma", [1.0, 0.0])
+def test_deltas_out_of_range_are_refused_also_without_noise(sigma):
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    accountant.step(noise_multiplier=sigma, sample_rate=0.1)
+    for delta in (math.nan, 2, None):
+        with pytest.raises(ac.ParameterError, match=r"delta = .* accepted: \[0, 1\]"):
+            accountant.get_epsilon(delta)
 
 
 def test_bad_steps_are_refused_and_not_counted():
