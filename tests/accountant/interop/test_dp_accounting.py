@@ -161,6 +161,43 @@ def test_bad_numbers_are_refused_before_anything_is_recorded(event):
     assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
 
 
+@pytest.mark.parametrize(("times", "count"), [(1, 10**31), (10**20, 10**20), (1, -1)])
+def test_counts_that_are_refused_are_in_no_ledger(times, count):
+    accountant = Accountant()
+    with pytest.raises(ac.ParameterError, match=r"count = .* accepted"):
+        accountant.compose(dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(1e3), times), count)
+    assert accountant.run.releases == 0
+    assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
+
+
+@pytest.mark.parametrize("event", [dpa.GaussianDpEvent(1.0), dpa.NonPrivateDpEvent()])
+def test_questions_out_of_range_are_refused_whatever_was_composed(event):
+    accountant = Accountant().compose(event)
+    for value in (math.nan, -1, None, "x"):
+        with pytest.raises(ac.ParameterError, match=r"delta = .* accepted: \[0, 1\]"):
+            accountant.get_epsilon(value)
+        with pytest.raises(ac.ParameterError, match=r"epsilon = .* accepted: \[0, inf\]"):
+            accountant.get_delta(value)
+    for rates in ([], math.nan, [0.1, 0.7, "x"]):
+        with pytest.raises(ac.ParameterError, match=r"false_positive_rates = .* accepted"):
+            accountant.get_gdp_parameter_estimate(rates)
+    with pytest.raises(ac.ParameterError, match=r"= 2.* accepted: \[0, 1\]"):
+        accountant.get_true_positive_rates(2.0)
+
+
+@pytest.mark.parametrize("shape", [math.nan, -3.0])
+@pytest.mark.parametrize("mean", [1.0, 2.0])
+def test_shapes_out_of_range_are_refused_also_of_one_repetition(mean, shape):
+    with pytest.raises(ac.ParameterError, match=r"Shape = .* accepted: \[0, inf\]"):
+        from_dp_event(dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(1.0), mean, shape))
+
+
+def test_discrete_noise_that_is_too_small_is_refused_by_what_was_given():
+    with pytest.raises(ac.ParameterError, match=r"Noise parameter = 1e\+50 .* accepted: \[0, 9.99e\+49\]"):
+        from_dp_event(dp_event.DiscreteLaplaceDpEvent(1e50, 1))
+    assert from_dp_event(dp_event.DiscreteLaplaceDpEvent(9.99e49, 1)).releases == 1
+
+
 @pytest.mark.parametrize(
     "event",
     [
