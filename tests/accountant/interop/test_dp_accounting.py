@@ -602,18 +602,36 @@ def test_truncated_samples_cost_no_more_than_theirs(relation):
             assert whole == pytest.approx(theirs, rel=5e-3), sizes
 
 
-@pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0)])
+def reached_by_opposite_vectors(epsilon, share, sigma):
+    """delta of x or 0 in a full batch, in another's place with probability `share`, where all others are -x."""
+    t = np.linspace(-14.0, 14.0, 200_001)
+    others, one, none = (np.exp(-((t - mean) ** 2) / 2) / math.sqrt(2 * math.pi) for mean in (-1 / sigma, 1 / sigma, 0))
+    pair = [(1 - share) * others + share * own for own in (one, none)]
+    return max(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), t) for p, q in (pair, pair[::-1]))
+
+
+@pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0), (3, 1.0, 1, 0.8)])
 def test_batches_that_are_surely_full_are_known_between_bounds(sizes):
-    """A record whose vector is 0 may stand in another's place, or the other in its own: once as `ClippedSum(1, 2)`."""
+    """A record whose vector is 0 may stand in another's place, or the other in its own, once as `ClippedSum(1, 2)`."""
     event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes)
     accountant = Accountant(SPECIAL).compose(event)
-    price, share = accountant.guarantee(1e-5), sizes[2] / sizes[0]
-    least = ac.epsilon(ac.PoissonSubsampled(ac.ClippedSum(1.0), share), 1e-5)
-    most = ac.epsilon(ac.FixedSizeSampled(ac.ClippedSum(1.0, adjacency=ac.Adjacency.REPLACE), sizes[2], sizes[0]), 1e-5)
-    assert least.lower * (1 - 1e-3) <= price.lower <= most.epsilon <= price.epsilon <= 1.02 * most.epsilon
+    price, share, sigma = accountant.guarantee(1e-5), sizes[2] / sizes[0], sizes[3]
+    least = ac.epsilon(ac.PoissonSubsampled(ac.ClippedSum(sigma), share), 1e-5)
+    other = ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=ac.Adjacency.REPLACE), sizes[2], sizes[0])
+    assert least.lower * (1 - 1e-3) <= price.lower <= price.epsilon <= ac.epsilon(other, 1e-5).epsilon
+    assert 0.8e-5 <= reached_by_opposite_vectors(price.epsilon, share, sigma) <= 1e-5
     both = accountant.compose(dpa.GaussianDpEvent(3.0)).guarantee(1e-5)
     assert both.adjacency is ac.Adjacency.ADD_REMOVE
     assert both.epsilon > price.epsilon
+
+
+@pytest.mark.parametrize("largest", [1, 2])
+def test_no_price_leaps_where_all_records_join(largest):
+    event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent
+    rare, sure = (Accountant(SPECIAL).compose(event(3, rate, largest, 0.8)) for rate in (1 - 1e-9, 1.0))
+    assert sure.get_epsilon(0.05) == pytest.approx(rare.get_epsilon(0.05), rel=1e-8)
+    assert sure.get_delta(1.0) == pytest.approx(rare.get_delta(1.0), rel=1e-7)
+    assert sure.compose(event(3, 1.0, largest, 0.8)).get_epsilon(1e-5) < 2 * sure.get_epsilon(1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0)])
