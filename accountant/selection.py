@@ -122,6 +122,23 @@ class Selection(PricedAlone):
         """The settings; one if there are no others."""
         return _runs(self.event)
 
+    @property
+    def group_size(self) -> int:
+        return max(event.group_size for event in self._tried)
+
+    @property
+    def _never_sampled(self) -> str | None:  # type: ignore[override]  # as what is tried
+        return next((event._never_sampled for event in self._tried if event._never_sampled is not None), None)
+
+    @property
+    def _amplified(self) -> bool:
+        return super()._amplified and all(event._amplified for event in self._tried)
+
+    @property
+    def _tried(self) -> list[Event]:
+        """All events of all settings."""
+        return [event for run in self._runs for event, _ in run]
+
     def _curve(self, orders: FloatArray) -> FloatArray:
         if self.tries.mean == 1.0 and self.tries.log_none == -math.inf:  # one try, for certain
             dearest: FloatArray = np.max([run._curve(orders) for run in self._runs], axis=0)

@@ -78,6 +78,10 @@ class Group(PricedAsAnother):
         return self.size
 
     @property
+    def _records(self) -> int | None:  # type: ignore[override]  # as the event underneath
+        return self.event._records
+
+    @property
     def data_dependent(self) -> bool:  # type: ignore[override]  # as the event underneath
         return self._priced.data_dependent
 

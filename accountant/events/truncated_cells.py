@@ -33,6 +33,9 @@ SECTIONS = 60
 LARGEST_RATIO = 1e250
 """How much likelier a full batch may be than one with room for just one more."""
 
+LEAST = -1e4
+"""Log of a probability that is added where there is none, so that shares of it are numbers."""
+
 SHARE_CALL, SWAPPED_CALL = 4e6, 1.3e6
 """Operations (see `accountant.patience`) of a call of a profile: where shares are sought by halves, and otherwise."""
 
@@ -92,7 +95,7 @@ def gaussian_log_profile_at(mu: float, epsilons: FloatArray) -> FloatArray:
 class Crowd(NamedTuple):
     """How often the others leave room for two, for one, and for none; how often the individual joins, and then is kept.
 
-    `swapped` is the probability that the individual takes another's place, over that of room for just one.
+    `log_swapped` is of the probability that the individual takes another's place.
     """
 
     log_roomy: float
@@ -100,18 +103,21 @@ class Crowd(NamedTuple):
     log_full: float
     rate: float
     full_rate: float
-    swapped: float
+    log_swapped: float
 
     @classmethod
-    def of(cls, rate: float, records: int, largest: int, log_full: float, full_rate: float) -> Crowd | None:
-        """None where room for one is too rare to matter."""
-        others = records - 1
+    def of(cls, rate: float, records: int, largest: int, log_full: float, full_rate: float) -> Crowd:
+        others, log_swapped = records - 1, log_full + math.log(full_rate)
+        if rate == 1.0:
+            return cls(-math.inf, -math.inf, log_full, rate, full_rate, log_swapped)
         log_last = log_binomial_pmf(float(others), float(largest - 1), rate)
-        log_swapped = log_full + math.log(full_rate) - log_last
-        if not (log_last > -600.0 and log_swapped < math.log(LARGEST_RATIO)):
-            return None
         log_roomy, _ = log_binomial_tails(others, largest - 1, rate)
-        return cls(log_roomy, log_last, log_full, rate, full_rate, math.exp(log_swapped))
+        return cls(log_roomy, log_last, log_full, rate, full_rate, log_swapped)
+
+    @property
+    def rarely_last(self) -> bool:
+        """Whether room for just one is too rare to matter."""
+        return not (self.log_last > -600.0 and self.log_swapped - self.log_last < math.log(LARGEST_RATIO))
 
 
 @dataclass(frozen=True)
@@ -179,7 +185,8 @@ class SplitBatch(Coupled):
     def _cells(self, share: FloatArray) -> tuple[Cell, Cell]:
         """Room for just one more, and none, if a share is compared with full batches."""
         crowd, mu = self.crowd, self.distance
-        last = Cell(crowd.log_last, crowd.rate, crowd.rate + (1 - share) * crowd.swapped, mu)
+        swapped = math.exp(crowd.log_swapped - crowd.log_last)
+        last = Cell(crowd.log_last, crowd.rate, crowd.rate + (1 - share) * swapped, mu)
         return last, Cell(crowd.log_full, crowd.full_rate, share * crowd.full_rate, 2 * mu)
 
     def _best(self, epsilons: FloatArray, forward: bool) -> FloatArray:
@@ -227,11 +234,14 @@ class SwappedInPlace(Coupled):
     def _log_sum(self, share: FloatArray, epsilons: FloatArray, forward: bool) -> FloatArray:
         """Log of H if a share of the swaps is compared with full batches."""
         crowd, u = self.crowd, self.distance
-        swap = (1 - share) * crowd.swapped
-        last, rest = (crowd.rate + swap) / (1 + swap), 1 - (1 - share) * crowd.full_rate
+        with np.errstate(divide="ignore"):
+            log_moved = np.log1p(-share) + crowd.log_swapped
+        log_last = np.logaddexp(max(crowd.log_last, LEAST), log_moved)
+        moved, rest = np.exp(log_moved - log_last), 1 - (1 - share) * crowd.full_rate
+        last = crowd.rate + (1 - crowd.rate) * moved
         swapped = self._log_swapped(share * crowd.full_rate / rest, epsilons, forward)
         logs = crowd.log_full + np.log(rest) + np.where(share > 0.0, swapped, -math.inf)
-        for log_mass, rate in ((crowd.log_roomy, crowd.rate), (crowd.log_last + np.log1p(swap), last)):
+        for log_mass, rate in ((crowd.log_roomy, crowd.rate), (log_last, last)):
             if self.adjacency is Adjacency.REPLACE:
                 own = sampled_replacement_log_profile(u, rate, epsilons)
             else:

@@ -213,7 +213,7 @@ def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adj
     least = least_of_parts(event, own)
     whole, nearer = (EitherRelease(room, each, log_room, log_full, own, least) for each in (full, drawn))
     crowd = Crowd.of(event.rate, event.population, event.largest_batch, log_full, rate)
-    if crowd is None:
+    if crowd.rarely_last and crowded is own:
         return nearer
     if crowded is Adjacency.ADD_REMOVE:
         return SplitBatch(crowd, event.clip / event.sigma, whole, least)

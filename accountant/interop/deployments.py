@@ -45,6 +45,10 @@ class Repriced(NamedTuple):
     price: Guarantee
 
 
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+"""A float of YAML 1.2; one without a point, such as 1e-7, is text to readers of YAML 1.1."""
+
+
 def import_yaml() -> Any:
     """The package that reads and writes YAML.
 
@@ -179,17 +183,21 @@ def reprice(record: Mapping[str, Any], delta: float | None = None) -> list[Repri
         basic = deployment.get("basic", deployment.get("product", deployment))
         name = str(basic.get("name", basic.get("short_name", "deployment")))
         name = "".join(each if is_plain(each) else " " for each in name)
-        rho = loss.get("rho")
+        rho, own, epsilon = (_number(loss.get(key)) for key in ("rho", "delta", "epsilon"))
     except (KeyError, TypeError, AttributeError):
         raise PlanError(f"{shorten(record)} is not a record; accepted: a mapping with the key deployment") from None
     if rho is None:
         return []
-    at = loss.get("delta") if delta is None else delta
+    at = own if delta is None else delta
     if at is None:
         raise PlanError(f"{name}: states a rho and no delta; accepted: --delta, such as 1e-10")
     rho, point = real("rho", rho, 0.0, 1e100), real("delta", at, 0.0, 1.0, open_low=True, open_high=True)
-    from accountant.price import epsilon
+    from accountant.price import epsilon as price
 
-    price = epsilon(ZeroConcentratedDP(rho), point, method="renyi", conversion="optimal")
-    stated = None if loss.get("epsilon") is None else real("epsilon", loss["epsilon"], 0.0, 1e300)
-    return [Repriced(name, rho, point, stated, price)]
+    found = price(ZeroConcentratedDP(rho), point, method="renyi", conversion="optimal")
+    stated = None if epsilon is None else real("epsilon", epsilon, 0.0, 1e300)
+    return [Repriced(name, rho, point, stated, found)]
+
+
+def _number(value: object) -> object:
+    return float(value) if isinstance(value, str) and FLOAT.fullmatch(value) else value

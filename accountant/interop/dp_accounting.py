@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from accountant.errors import NoGuarantee, ParameterError, real, shorten
-from accountant.events.composition import Composition
+from accountant.errors import NoGuarantee, ParameterError, integer, real, shorten
+from accountant.events.composition import MAX_COUNT, Composition
 from accountant.events.curve import as_reals
 from accountant.events.event import Event
 from accountant.guarantee import Guarantee
@@ -116,22 +116,26 @@ class Accountant(privacy_accountant.PrivacyAccountant):  # type: ignore[misc, na
         self._exposed = False
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        times = integer("count", count, 0, MAX_COUNT)
         try:
             found = translate(event, self.neighboring_relation)
         except Refused as refused:
             return self.CompositionErrorDetails(invalid_event=refused.event, error_message=refused.message)
-        if do_compose and count > 0:
-            self.run = self.run + count * found.run
+        spent = times * found.run  # refuses a product of counts before the ledger holds it
+        if do_compose and times > 0:
+            self.run = self.run + spent
             self._exposed |= found.exposed
         return None
 
     def get_epsilon(self, target_delta: float) -> float:
         """An upper bound on epsilon at a delta in [0, 1]; inf where no epsilon is enough."""
-        return math.inf if self._exposed else price_epsilon(self.run, target_delta, self.tolerance)
+        point = real("delta", target_delta, 0.0, 1.0)
+        return math.inf if self._exposed else price_epsilon(self.run, point, self.tolerance)
 
     def get_delta(self, target_epsilon: float) -> float:
         """An upper bound on delta at an epsilon in [0, inf]."""
-        return 1.0 if self._exposed else price_delta(self.run, target_epsilon, self.tolerance)
+        point = real("epsilon", target_epsilon, 0.0, math.inf)
+        return 1.0 if self._exposed else price_delta(self.run, point, self.tolerance)
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """An upper bound on any attacker's true-positive rate at each false-positive rate, in the worse direction.
@@ -149,10 +153,10 @@ class Accountant(privacy_accountant.PrivacyAccountant):  # type: ignore[misc, na
             As `false_positive_rates` is.
         """
         rates = as_reals("false_positive_rates", false_positive_rates)
+        known = Composition() if self._exposed else self.run  # refuses rates out of range in any case
+        found = true_positive_rate(known, rates, tolerance=self._risk_tolerance).upper
         if self._exposed:
             found = np.ones_like(rates)
-        else:
-            found = true_positive_rate(self.run, rates, tolerance=self._risk_tolerance).upper
         return float(found) if np.ndim(false_positive_rates) == 0 else found
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
@@ -167,7 +171,10 @@ class Accountant(privacy_accountant.PrivacyAccountant):  # type: ignore[misc, na
         deltas : array_like, optional
             As for `get_true_positive_rates`.
         """
-        floor = 1e-12 if false_positive_rates is None else float(np.min(false_positive_rates))
+        rates = as_reals("false_positive_rates", 1e-12 if false_positive_rates is None else false_positive_rates)
+        if rates.size == 0:
+            raise ParameterError("false_positive_rates = []; accepted: one rate or more, in [1e-30, 0.5)")
+        floor = real("false_positive_rates", float(np.min(rates)), 1e-30, 0.5, open_high=True)
         return math.inf if self._exposed else gaussian_dp(self.run, floor, tolerance=self._risk_tolerance).upper
 
     @property
@@ -217,7 +224,7 @@ def to_privacy_loss_distribution(
     value_discretization_interval : float, optional
         Distance of losses; 1e-4 by default, for runs with losses above 52 so much more that 2**20 points are enough.
     tolerance : float
-        Relative width of epsilon at deltas from 1e-2 to 1e-18 that grids are chosen for, [1e-6, 1].
+        Relative width of epsilon at deltas from 0.5 to 1e-18 that grids are chosen for, [1e-6, 1].
 
     Returns
     -------

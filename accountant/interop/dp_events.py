@@ -120,7 +120,7 @@ def _laplace(event: Any, relation: Any) -> Found:
 def _discrete_laplace(event: Any, relation: Any) -> Found:
     # one integer that moves by the L1 distance costs the most: several have its losses with less probability
     _require(event, relation, ADDS)
-    rate = real("Noise parameter", event.noise_parameter, 0.0, 1e50)
+    rate = real("Noise parameter", event.noise_parameter, 0.0, 9.99e49)
     if rate == 0.0:
         return EXPOSED
     scale = round_down(min(1 / Fraction(rate), LARGEST_SCALE))  # less noise costs more
@@ -292,14 +292,15 @@ def _fixed_size(event: Any, relation: Any) -> Found:
 def _selection(event: Any, relation: Any) -> Found:
     # dp_accounting: shape infinity is Poisson, all others are negative binomial given at least one try
     mean = real("Mean of number of repetitions", event.mean, 1.0, 1e12)
+    shape = real("Shape", event.shape, 0.0, math.inf)
     inner = translate(event.event, relation)
     if inner.exposed or not inner.run.releases:
         return inner
-    if event.shape == math.inf:
+    if shape == math.inf:
         return Found(1 * Selection(inner.run, Poisson(mean)))
     if mean == 1.0:
         return inner
-    return Found(1 * Selection(inner.run, NegativeBinomial(mean, real("Shape", event.shape, 0.0, 1e3))))
+    return Found(1 * Selection(inner.run, NegativeBinomial(mean, real("Shape", shape, 0.0, 1e3))))
 
 
 def _require(event: Any, relation: Any, accepted: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 With H(u) = sup_S P(S) - u Q(S) and u_j = e^(j h), any convex function through points above H at the u_j, straight
 between them, lies above H: it is the profile of losses on the grid, which dominate the run (Doroshenko et al. 2022,
 Alg. 1). A point at u_j with a lower bound on H(u_(j+1)) gives such a function below H, since H falls. Bounds need not
-be convex themselves; the lower convex hull of points above a convex function is above it too.
+be convex themselves; the lower convex hull of points above a convex function is above it too. At u = 0 H is 1.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from accountant.tight.fourier import HockeyStick
 from accountant.tight.infinite_losses import OneSidedTradeOff
 from accountant.tight.loss_composition import Question, plan
 from accountant.tight.loss_trade_off import LossTradeOff, Table
+from accountant.tight.polygon import ULP
 from accountant.tight.route import TightRun
 from accountant.tight.trade_off import BetweenTradeOffs, ProfileTradeOff, SureTradeOff, TradeOff
 
@@ -41,7 +42,7 @@ LARGEST = 690.0
 MOST = 2**20
 """Most points of a grid whose step was not given."""
 
-DELTAS = (1e-2, 1e-5, 1e-9, 1e-13, 1e-18)
+DELTAS = (0.5, 0.1, 1e-2, 1e-5, 1e-9, 1e-13, 1e-18)
 """Where a composed measure is to be exact; others are looked at where one of these serves."""
 
 
@@ -113,6 +114,8 @@ class _Places(NamedTuple):
 def _places(run: Composition, step: float | None) -> _Places:
     """Those that hold the losses."""
     refuse_secret(run)
+    if step is not None:
+        step = real("value_discretization_interval", step, 1e-9, 10.0)
     end = _largest_loss(run)
     if end == 0.0:
         return _Places(step or 1e-4, 0)
@@ -122,7 +125,6 @@ def _places(run: Composition, step: float | None) -> _Places:
         step = 1e-4
         while end > step * MOST / 2:
             step *= 2
-    step = real("value_discretization_interval", step, 1e-9, 10.0)
     most = math.ceil(end / step) + 1
     if most > 4 * MOST:
         least = end / (4 * MOST)
@@ -149,18 +151,25 @@ def _losses(run: Composition, direction: Direction, places: _Places, above: bool
         values = np.append(np.exp(lower[1:]), sure)
         start = float(np.exp(lower[0]))
     # what rounds below moves by less than this
-    values = np.clip(values * (1 + (1 if above else -1) * 1e-13), 0.0, 1.0)
+    values = np.clip(values * (1 + (1 if above else -1) * 1e-13), 0.0, start)
     values = np.maximum.accumulate(values[::-1])[::-1] if above else np.minimum.accumulate(values)
-    corners = np.empty(x.size, dtype=np.int64)
-    kept = corners[: convex_corners(x, values, corners)]
-    heights = values[kept]
-    # the slope at a corner changes by q_j = p_j / u_j
-    drops, gaps = -np.diff(heights), np.diff(kept) * places.step
-    with np.errstate(over="ignore"):  # gaps of 710 nats and more: nothing is left of such a term
-        masses = np.append(start - heights[0], drops / -np.expm1(-gaps)) - np.append(drops / np.expm1(gaps), 0.0)
+    kept, masses = _hull(places, values, start)
     probabilities = np.zeros(x.size)
     probabilities[kept] = np.maximum(masses, 0.0)
-    return GridLosses(places.step, -places.most, probabilities, float(heights[-1]))
+    return GridLosses(places.step, -places.most, probabilities, float(values[kept[-1]]))
+
+
+def _hull(places: _Places, values: FloatArray, start: float) -> tuple[NDArray[np.int64], FloatArray]:
+    """Corners of the lower convex hull of `start` at 0 and (e^x, values), but the first, and the masses there."""
+    corners = np.empty(values.size, dtype=np.int64)
+    kept = corners[: convex_corners(places.x, values, corners)]
+    # the slope at a corner changes by q_j = p_j / u_j
+    drops, gaps = -np.diff(values[kept]), np.diff(kept) * places.step
+    with np.errstate(over="ignore"):  # gaps of 710 nats and more: nothing is left of such a term
+        before, after = drops / -np.expm1(-gaps), np.append(drops / np.expm1(gaps), 0.0)
+    first = int(np.argmax(start - values[kept] >= after))  # what comes before is above the line from the start
+    kept = kept[first:]
+    return kept, np.append(start - values[kept[0]], before[first:]) - after[first:]
 
 
 @Kernel
@@ -194,9 +203,12 @@ def _profile_bounds(
         if not above:
             raise
         lower, upper = renyi_bounds(run)(x)
-        return lower, upper, 0.0
-    sure = side.lost[0] if isinstance(side, SureTradeOff | OneSidedTradeOff) else 0.0
-    return *_bounds(side, x), sure
+        sure = 0.0
+    else:
+        lower, upper = _bounds(side, x)
+        sure = side.lost[0] if isinstance(side, SureTradeOff | OneSidedTradeOff) else 0.0
+    upper = np.where(x * (1 - ULP) >= run._largest_loss(), -math.inf, upper)
+    return np.minimum(lower, upper), upper, sure
 
 
 def _bounds(side: TradeOff, x: FloatArray) -> tuple[FloatArray, FloatArray]:

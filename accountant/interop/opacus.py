@@ -10,14 +10,13 @@ Without Opacus (or PyTorch, which Opacus imports) the accountant still prices hi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, MutableMapping
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from accountant.errors import ParameterError, shorten
+from accountant.errors import ParameterError, real, shorten
 from accountant.events.composition import Composition
 from accountant.guarantee import Guarantee
-from accountant.interop.histories import exposes, read_history, run_of_history
+from accountant.interop.histories import Steps, exposes, read_history, run_of_history
 from accountant.interop.peers import import_peer, narrow_epsilon, price_epsilon
 
 try:
@@ -53,16 +52,26 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one optimization step."""
-        run_of_history([(noise_multiplier, sample_rate, 1)])  # refuses what has no price before it is counted
-        if self.history and tuple(self.history[-1][:2]) == (noise_multiplier, sample_rate):
-            self.history[-1] = (noise_multiplier, sample_rate, self.history[-1][2] + 1)
+        ((sigma, rate, _),) = entry = read_history([(noise_multiplier, sample_rate, 1)])
+        run_of_history(entry)  # refuses what has no price before it is counted
+        if self.history and tuple(self.history[-1][:2]) == (sigma, rate):
+            self.history[-1] = (sigma, rate, self.history[-1][2] + 1)
         else:
-            self.history.append((noise_multiplier, sample_rate, 1))
+            self.history.append((sigma, rate, 1))
 
     @property
     def run(self) -> Composition:
         """What the history spends, as far as it is private."""
-        return run_of_history(self.history)
+        return run_of_history(self._entries())
+
+    def _entries(self) -> list[Steps]:
+        """The history, which every question reads anew."""
+        if isinstance(self.history, Iterator):
+            raise ParameterError(
+                f"history = {shorten(self.history)}: an iterator is read only once; accepted: a list of (noise "
+                "multiplier, sample rate, steps)"
+            )
+        return read_history(self.history)
 
     def get_epsilon(self, delta: float, *, tolerance: float | None = None, **unused: Any) -> float:
         """An upper bound on epsilon at a delta in [0, 1]; inf where no epsilon is enough.
@@ -75,17 +84,18 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
         **unused
             Options of other accountants, such as `alphas`.
         """
-        return float("inf") if exposes(self.history) else price_epsilon(self.run, delta, tolerance)
+        point = real("delta", delta, 0.0, 1.0)
+        return float("inf") if exposes(self._entries()) else price_epsilon(self.run, point, tolerance)
 
     def guarantee(self, delta: float, *, tolerance: float | None = None) -> Guarantee:
         """Epsilon with its certified lower end."""
-        if exposes(self.history):
+        if exposes(self._entries()):
             raise ParameterError("a step without noise has no guarantee; accepted: noise multipliers above 0")
         return narrow_epsilon(self.run, delta, tolerance)
 
     def __len__(self) -> int:
         """Number of optimization steps taken so far."""
-        return sum(each.steps for each in read_history(self.history))
+        return sum(each.steps for each in self._entries())
 
     @classmethod
     def mechanism(cls) -> str:
@@ -104,9 +114,9 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
         return count_step
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
-        """History and mechanism, written into `destination` if given."""
+        """History, in plain numbers, and mechanism, written into `destination` if given."""
         state: MutableMapping[str, Any] = OrderedDict() if destination is None else destination
-        state["history"] = deepcopy(self.history)
+        state["history"] = _plain(self._entries())
         state["mechanism"] = self.mechanism()
         return state
 
@@ -128,7 +138,11 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
             )
         history = read_history(state_dict["history"])
         run_of_history(history)
-        self.history = [(each.sigma, each.rate, each.steps) for each in history]
+        self.history = _plain(history)
+
+
+def _plain(history: list[Steps]) -> list[tuple[float, float, int]]:
+    return [(each.sigma, each.rate, each.steps) for each in history]
 
 
 def register(force: bool = False) -> None:

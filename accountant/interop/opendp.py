@@ -275,7 +275,11 @@ def to_map(
     epsilon = price_epsilon(whole, real("delta", delta, 0.0, 1.0, open_high=True), tolerance)
 
     def price(distance: Any) -> tuple[float, float]:
-        if not distance <= d_in:
+        try:
+            covered = distance <= d_in
+        except TypeError:
+            covered = False
+        if not covered:
             raise ParameterError(f"d_in = {shorten(distance)}; accepted: at most {d_in}, for which the run was priced")
         return (epsilon, delta) if distance > 0 else (0.0, 0.0)
 

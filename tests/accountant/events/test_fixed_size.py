@@ -118,6 +118,7 @@ def test_prices_agree():
         (lambda: ac.FixedSizeSampled(ac.ZeroConcentratedDP(1.0, 0.0, REPLACE), 1, 2), ac.ParameterError, "no proven"),
         (lambda: ac.FixedSizeSampled(3, 1, 2), ac.ParameterError, "event = 3; accepted: an event"),
         (lambda: ac.FixedSizeSampled(ac.Shuffled(1.0, 100), 5, 10), ac.SubsamplingError, "for 100 records, .* has 5"),
+        (lambda: ac.FixedSizeSampled(ac.Group(ac.Shuffled(1.0, 100), 1), 5, 10), ac.SubsamplingError, "has 5"),
         (lambda: ac.FixedSizeSampled(ac.FixedSizeSampled(PURE, 5, 10), 5, 10), ac.SubsamplingError, "samples of 10"),
     ],
 )

@@ -184,6 +184,20 @@ def test_records_of_all_layouts_are_read(rho, layout, tmp_path, capsys):
     assert priced["epsilon"] == ac.epsilon(ac.ZeroConcentratedDP(rho), 1e-10, conversion="optimal").epsilon
 
 
+@pytest.mark.parametrize("delta", ["1e-7", "1E-7", "1.0e-7", ".1e-6", "+1e-7"])
+def test_floats_of_later_versions_of_yaml_are_read(delta, tmp_path, capsys):
+    """PyYAML takes 1e-7 for text."""
+    path = tmp_path / "record.yaml"
+    stated = f"{{rho: 15e-3, delta: {delta}, epsilon: 1e0}}"
+    path.write_text(f"deployment: {{privacy_loss: {{privacy_parameters: {stated}}}}}")
+    assert main(["registry", str(path), "--json"]) == 0
+    priced = yaml.safe_load(capsys.readouterr().out)
+    assert priced["epsilon"] == ac.epsilon(ac.ZeroConcentratedDP(0.015), 1e-7, conversion="optimal").epsilon
+    path.write_text("deployment: {privacy_loss: {privacy_parameters: {rho: 0.1, delta: 1e-7x}}}")
+    assert main(["registry", str(path)]) == 2
+    assert "delta = '1e-7x' is not a real number; accepted: (0, 1)" in capsys.readouterr().err
+
+
 LAUGHS = "a0: &a0 [1]\n" + "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10))
 
 

@@ -25,7 +25,7 @@ from accountant.interop.dp_accounting import (
     to_dp_event,
     to_privacy_loss_distribution,
 )
-from accountant.interop.loss_distributions import grid_losses
+from accountant.interop.loss_distributions import grid_losses, profile_above
 from tests.cases import audit_after
 
 ADD, REPLACE, SPECIAL = dpa.NeighboringRelation
@@ -159,6 +159,43 @@ def test_bad_numbers_are_refused_before_anything_is_recorded(event):
         accountant.compose(event)
     assert accountant.run.releases == 0
     assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
+
+
+@pytest.mark.parametrize(("times", "count"), [(1, 10**31), (10**20, 10**20), (1, -1)])
+def test_counts_that_are_refused_are_in_no_ledger(times, count):
+    accountant = Accountant()
+    with pytest.raises(ac.ParameterError, match=r"count = .* accepted"):
+        accountant.compose(dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(1e3), times), count)
+    assert accountant.run.releases == 0
+    assert isinstance(accountant.ledger, dpa.NoOpDpEvent)
+
+
+@pytest.mark.parametrize("event", [dpa.GaussianDpEvent(1.0), dpa.NonPrivateDpEvent()])
+def test_questions_out_of_range_are_refused_whatever_was_composed(event):
+    accountant = Accountant().compose(event)
+    for value in (math.nan, -1, None, "x"):
+        with pytest.raises(ac.ParameterError, match=r"delta = .* accepted: \[0, 1\]"):
+            accountant.get_epsilon(value)
+        with pytest.raises(ac.ParameterError, match=r"epsilon = .* accepted: \[0, inf\]"):
+            accountant.get_delta(value)
+    for rates in ([], math.nan, [0.1, 0.7, "x"]):
+        with pytest.raises(ac.ParameterError, match=r"false_positive_rates = .* accepted"):
+            accountant.get_gdp_parameter_estimate(rates)
+    with pytest.raises(ac.ParameterError, match=r"= 2.* accepted: \[0, 1\]"):
+        accountant.get_true_positive_rates(2.0)
+
+
+@pytest.mark.parametrize("shape", [math.nan, -3.0])
+@pytest.mark.parametrize("mean", [1.0, 2.0])
+def test_shapes_out_of_range_are_refused_also_of_one_repetition(mean, shape):
+    with pytest.raises(ac.ParameterError, match=r"Shape = .* accepted: \[0, inf\]"):
+        from_dp_event(dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(1.0), mean, shape))
+
+
+def test_discrete_noise_that_is_too_small_is_refused_by_what_was_given():
+    with pytest.raises(ac.ParameterError, match=r"Noise parameter = 1e\+50 .* accepted: \[0, 9.99e\+49\]"):
+        from_dp_event(dp_event.DiscreteLaplaceDpEvent(1e50, 1))
+    assert from_dp_event(dp_event.DiscreteLaplaceDpEvent(9.99e49, 1)).releases == 1
 
 
 @pytest.mark.parametrize(
@@ -354,6 +391,29 @@ def test_loss_distributions_bracket_the_run(run):
     assert above.get_delta_for_epsilon(0.5) >= found.lower
 
 
+def test_exported_masses_add_up_where_much_is_at_the_least_loss():
+    """Two Laplace releases lose -2 with probability e^-2/4: the line from 1 at u = 0 passes below bounds there."""
+    above, below = (to_privacy_loss_distribution(2 * ac.Laplace(1.0), pessimistic=side) for side in (True, False))
+    assert float(above._pmf_remove._probs.sum()) + above._pmf_remove._infinity_mass == pytest.approx(1.0, abs=1e-10)
+    for epsilon in (0.0, 0.5, 1.9):
+        found = ac.delta(2 * ac.Laplace(1.0), epsilon, method="tight", tolerance=1e-4)
+        assert below.get_delta_for_epsilon(epsilon) <= found.delta
+        assert found.lower <= above.get_delta_for_epsilon(epsilon) <= found.delta * (1 + 1e-4)
+    twenty = above.self_compose(20).get_epsilon_for_delta(1e-4)
+    known = ac.epsilon(40 * ac.Laplace(1.0), 1e-4, method="tight")
+    assert known.lower <= twenty <= known.epsilon * (1 + 1e-3)
+
+
+def test_exported_losses_end_at_the_largest_one():
+    run = 2 * ac.DiscreteLaplace(2.9) + 2 * ac.Laplace(2.0)
+    end = 2 / 2.9 + 1.0
+    delta = profile_above(run)
+    assert delta(end + 2e-4) == delta(20.0) == 0.0
+    assert delta(end - 1e-3) > 0.0
+    above = to_privacy_loss_distribution(run)
+    assert end * 0.9 < above.get_epsilon_for_delta(1e-12) <= above.get_epsilon_for_delta(0.0) <= end + 2e-4
+
+
 @pytest.mark.audit
 def test_directions_of_loss_distributions_are_theirs():
     """One sampled Gaussian: removing and adding a record have other profiles, which theirs knows too."""
@@ -462,6 +522,9 @@ def test_grids_that_are_too_large_are_refused():
         to_privacy_loss_distribution(ac.Gaussian(1.0), value_discretization_interval=1e-8)
     with pytest.raises(ac.ParameterError, match="at most 690"):
         to_privacy_loss_distribution(10_000 * ac.Laplace(0.5))
+    for step in (-1.0, 0.0, math.nan, "x"):
+        with pytest.raises(ac.ParameterError, match=r"value_discretization_interval = .* accepted"):
+            to_privacy_loss_distribution(ac.Composition(), value_discretization_interval=step)
     nothing = to_privacy_loss_distribution(ac.Composition())
     assert nothing.get_epsilon_for_delta(1e-9) == 0.0
 
@@ -539,18 +602,36 @@ def test_truncated_samples_cost_no_more_than_theirs(relation):
             assert whole == pytest.approx(theirs, rel=5e-3), sizes
 
 
-@pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0)])
+def reached_by_opposite_vectors(epsilon, share, sigma):
+    """delta of x or 0 in a full batch, in another's place with probability `share`, where all others are -x."""
+    t = np.linspace(-14.0, 14.0, 200_001)
+    others, one, none = (np.exp(-((t - mean) ** 2) / 2) / math.sqrt(2 * math.pi) for mean in (-1 / sigma, 1 / sigma, 0))
+    pair = [(1 - share) * others + share * own for own in (one, none)]
+    return max(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), t) for p, q in (pair, pair[::-1]))
+
+
+@pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0), (3, 1.0, 1, 0.8)])
 def test_batches_that_are_surely_full_are_known_between_bounds(sizes):
-    """A record whose vector is 0 may stand in another's place, or the other in its own: once as `ClippedSum(1, 2)`."""
+    """A record whose vector is 0 may stand in another's place, or the other in its own, once as `ClippedSum(1, 2)`."""
     event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent(*sizes)
     accountant = Accountant(SPECIAL).compose(event)
-    price, share = accountant.guarantee(1e-5), sizes[2] / sizes[0]
-    least = ac.epsilon(ac.PoissonSubsampled(ac.ClippedSum(1.0), share), 1e-5)
-    most = ac.epsilon(ac.FixedSizeSampled(ac.ClippedSum(1.0, adjacency=ac.Adjacency.REPLACE), sizes[2], sizes[0]), 1e-5)
-    assert least.lower * (1 - 1e-3) <= price.lower <= most.epsilon <= price.epsilon <= 1.02 * most.epsilon
+    price, share, sigma = accountant.guarantee(1e-5), sizes[2] / sizes[0], sizes[3]
+    least = ac.epsilon(ac.PoissonSubsampled(ac.ClippedSum(sigma), share), 1e-5)
+    other = ac.FixedSizeSampled(ac.ClippedSum(sigma, adjacency=ac.Adjacency.REPLACE), sizes[2], sizes[0])
+    assert least.lower * (1 - 1e-3) <= price.lower <= price.epsilon <= ac.epsilon(other, 1e-5).epsilon
+    assert 0.8e-5 <= reached_by_opposite_vectors(price.epsilon, share, sigma) <= 1e-5
     both = accountant.compose(dpa.GaussianDpEvent(3.0)).guarantee(1e-5)
     assert both.adjacency is ac.Adjacency.ADD_REMOVE
     assert both.epsilon > price.epsilon
+
+
+@pytest.mark.parametrize("largest", [1, 2])
+def test_no_price_leaps_where_all_records_join(largest):
+    event = dpa.dp_event.TruncatedSubsampledGaussianDpEvent
+    rare, sure = (Accountant(SPECIAL).compose(event(3, rate, largest, 0.8)) for rate in (1 - 1e-9, 1.0))
+    assert sure.get_epsilon(0.05) == pytest.approx(rare.get_epsilon(0.05), rel=1e-8)
+    assert sure.get_delta(1.0) == pytest.approx(rare.get_delta(1.0), rel=1e-7)
+    assert sure.compose(event(3, 1.0, largest, 0.8)).get_epsilon(1e-5) < 2 * sure.get_epsilon(1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(100, 1.0, 10, 1.0), (10**5, 0.01, 64, 1.0)])

@@ -150,3 +150,12 @@ def test_selection_is_below_their_theorems(mean, shape):
     ours = Accountant().compose(event).get_epsilon(1e-6)
     assert 0.5 * theirs < ours < 0.97 * theirs
     assert Accountant().compose(dp_event.RepeatAndSelectDpEvent(tried, 1.0, 1.0)).run == from_dp_event(tried)
+
+
+@pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"])
+def test_samples_of_the_best_of_truncated_batches_are_refused(relation):
+    cut = dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.5, 1, 2.0)
+    best = dp_event.RepeatAndSelectDpEvent(cut, 2.0, 0.0)
+    ours = Accountant(neighboring_relation=privacy_accountant.NeighboringRelation[relation])
+    assert not ours.supports(dp_event.PoissonSampledDpEvent(0.01, best))
+    assert ours.supports(best)

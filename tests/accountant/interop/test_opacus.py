@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import accountant as ac
@@ -146,6 +147,28 @@ def test_steps_are_counted_and_states_restored():
     assert again.run == accountant.run
 
 
+def test_histories_are_plain_numbers_whatever_counted_them():
+    """Checkpoints hold numbers of NumPy as calls of its functions, which nothing here makes."""
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    for sigma in (np.float64(1.1), 1.1, np.float32(0.5)):
+        accountant.step(noise_multiplier=sigma, sample_rate=np.float64(0.1))
+    assert accountant.history == [(1.1, 0.1, 2), (0.5, 0.1, 1)]
+    assert {type(each) for entry in accountant.history for each in entry} == {float, int}
+    accountant.history = [[np.float64(1.1), np.float64(0.1), np.int64(2)]]
+    (entry,) = accountant.state_dict()["history"]
+    assert type(entry) is tuple
+    assert [type(each) for each in entry] == [float, float, int]
+
+
+@pytest.mark.parametrize("sigma", [1.0, 0.0])
+def test_deltas_out_of_range_are_refused_also_without_noise(sigma):
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    accountant.step(noise_multiplier=sigma, sample_rate=0.1)
+    for delta in (math.nan, 2, None):
+        with pytest.raises(ac.ParameterError, match=r"delta = .* accepted: \[0, 1\]"):
+            accountant.get_epsilon(delta)
+
+
 def test_bad_steps_are_refused_and_not_counted():
     accountant = importlib.import_module("accountant.interop.opacus").Accountant()
     for sigma, rate in ((math.nan, 0.1), (-1.0, 0.1), (1.0, math.nan), (1.0, 1.5)):
@@ -169,6 +192,17 @@ def test_a_history_of_another_shape_is_refused_by_every_reader(history):
             ask(accountant) if ask is len else ask()
     accountant.history = [(1.0, 0.1, 1e4)]
     assert len(accountant) == 10_000
+
+
+@pytest.mark.parametrize("columns", [([1.0, 0.8], [0.1, 0.1], [100, 100]), ([0.0], [0.1], [100])])
+def test_a_history_that_is_read_only_once_is_refused(columns):
+    """What looks for steps without noise would leave nothing to be priced."""
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    accountant.history = zip(*columns, strict=True)
+    for ask in (lambda: accountant.get_epsilon(1e-5), lambda: accountant.guarantee(1e-5), lambda: accountant.run, len):
+        with pytest.raises(ac.ParameterError, match=r"history = .* an iterator is read only once; accepted: a list of"):
+            ask(accountant) if ask is len else ask()
+    assert len(list(accountant.history)) == len(columns[0])
 
 
 def test_rates_too_small_for_theirs():

@@ -103,6 +103,9 @@ def test_maps_make_measurements_that_compose():
     assert mechanism.map(0) == (0.0, 0.0)
     with pytest.raises(dp.OpenDPException):
         mechanism.map(2)
+    for distance in ("a", None, float("nan")):
+        with pytest.raises(ac.ParameterError, match=r"d_in = .* accepted: at most 1"):
+            price(distance)
 
 
 def test_costs_that_depend_on_private_data_are_not_exported():
