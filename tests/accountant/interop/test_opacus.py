@@ -147,6 +147,18 @@ def test_steps_are_counted_and_states_restored():
     assert again.run == accountant.run
 
 
+def test_steps_whose_clipping_adapts_are_refused_and_not_counted():
+    """The count of unclipped gradients, with a noise of 0.6, costs more than the credit that their noise takes for it."""
+    accountant = importlib.import_module("accountant.interop.opacus").Accountant()
+    adaptive = SimpleNamespace(noise_multiplier=1.0, accumulated_iterations=1, unclipped_num_std=0.6)
+    with pytest.raises(ac.ParameterError, match="a clipping norm that adapts has no known price; accepted: a constant"):
+        accountant.get_optimizer_hook_fn(0.02)(adaptive)
+    assert len(accountant) == 0
+    gradients = (adaptive.noise_multiplier**-2 - (2 * adaptive.unclipped_num_std) ** -2) ** -0.5
+    spent = ac.Gaussian(gradients) + ac.Gaussian(adaptive.unclipped_num_std)
+    assert ac.epsilon(spent, 1e-5).lower > 1.8 * ac.epsilon(1 * ac.Gaussian(adaptive.noise_multiplier), 1e-5).epsilon
+
+
 def test_histories_are_plain_numbers_whatever_counted_them():
     """Checkpoints hold numbers of NumPy as calls of its functions, which nothing here makes."""
     accountant = importlib.import_module("accountant.interop.opacus").Accountant()
