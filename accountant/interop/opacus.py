@@ -105,16 +105,16 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """A function to call after each step of a `DPOptimizer`, which counts it.
 
-        Steps of an `AdaClipDPOptimizer` are refused: Opacus 1.6 chooses its noise as if the count of unclipped gradients
-        had sensitivity 1/2 (Andrew et al. 2021, Thm 1), but counts with sensitivity 1, and divides by the number of
-        records in the batch, which is not noised.
+        Steps of an `AdaClipDPOptimizer` are refused: Opacus 1.6 chooses its noise as if the count of unclipped
+        gradients had sensitivity 1/2 (Andrew et al. 2021, Thm 1), but counts with sensitivity 1, and divides by the
+        number of records in the batch, which is not noised.
         """
 
         def count_step(optimizer: Any) -> None:
             if hasattr(optimizer, "unclipped_num_std"):
                 raise ParameterError(
-                    f"optimizer = {type(optimizer).__name__}: a clipping norm that adapts has no known price; accepted: "
-                    "a constant one"
+                    f"optimizer = {type(optimizer).__name__}: a clipping norm that adapts has no known price; "
+                    "accepted: a constant one"
                 )
             self.step(
                 noise_multiplier=optimizer.noise_multiplier,

@@ -148,7 +148,7 @@ def test_steps_are_counted_and_states_restored():
 
 
 def test_steps_whose_clipping_adapts_are_refused_and_not_counted():
-    """The count of unclipped gradients, with a noise of 0.6, costs more than the credit that their noise takes for it."""
+    """The count of unclipped gradients, with a noise of 0.6, costs more than the credit that the noise takes for it."""
     accountant = importlib.import_module("accountant.interop.opacus").Accountant()
     adaptive = SimpleNamespace(noise_multiplier=1.0, accumulated_iterations=1, unclipped_num_std=0.6)
     with pytest.raises(ac.ParameterError, match="a clipping norm that adapts has no known price; accepted: a constant"):
