@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from accountant.events.event import Event
 from accountant.numerics.decimals import format_down, format_up, format_up_short
 from accountant.numerics.roots import LOGARITHM, narrow
 
-__all__ = ["FINE", "USUAL", "Bounds", "Tries", "most_economical", "refuse_search", "solve", "solve_near"]
+__all__ = ["FINE", "USUAL", "Bounds", "Tries", "refuse_search", "solve", "solve_near"]
 
 NEARBY, DISTANT, FARTHEST = 1.1, 2.0, 1e6
 """Least and largest ratio of the first two values that are looked at beside a guess, and largest of one to the next."""
@@ -189,23 +189,6 @@ def solve_near(
     _, meets = narrow(at, (away, x) if first else (x, away), LOGARITHM, fine=fine, whole=integer)
     _refuse_if_not_monotone(seen, slack)
     return meets
-
-
-def most_economical(found: Mapping[float, float], goal: float, apart: float = math.inf) -> float | None:
-    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none.
-
-    None, too, where these two are more than `apart` times each other.
-    """
-    met, missed = ([x for x, cost in found.items() if (cost <= goal) == kept] for kept in (True, False))
-    if not met or not missed:
-        return None
-    if min(met) > max(missed):
-        best, next_to = min(met), max(missed)
-    elif max(met) < min(missed):
-        best, next_to = max(met), min(missed)
-    else:
-        return None
-    return best if max(best, next_to) <= apart * min(best, next_to) else None
 
 
 class Tries:

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from accountant.advice import along_rungs, coarser_than
-from accountant.calibration import USUAL, Tries, most_economical, refuse_search
+from accountant.calibration import USUAL, Tries, refuse_search
 from accountant.errors import (
     AccountantError,
     CalibrationError,
@@ -30,7 +30,7 @@ from accountant.renyi.route import pool_of
 from accountant.risk import advantage, gaussian_dp, true_positive_rate
 from accountant.target_costs import Costs, Risks
 from accountant.tight.searched import play_games, skip_lower_ends
-from accountant.value_search import Bracket, Cost, Search
+from accountant.value_search import Bracket, Cost, Search, most_economical
 
 __all__ = ["calibrate"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from accountant.errors import AccountantError, CalibrationError
 from accountant.numerics.decimals import format_down, format_up
 from accountant.patience import PATIENCE, allow_work, foresee
 
-__all__ = ["Bracket", "Cost", "Search"]
+__all__ = ["Bracket", "Cost", "Search", "most_economical"]
 
 Cost = Callable[[float], float]
 """What a value of the parameter costs."""
@@ -153,3 +153,20 @@ class Bracket:
                 ratio = own[both[-1]] / others[both[-1]]
                 known.update((x, ratio * price) for x, price in others.items())
         return known | own
+
+
+def most_economical(found: Mapping[float, float], goal: float, apart: float = math.inf) -> float | None:
+    """Of values and what they cost, the one next to the first that costs more than a goal; None if all do, or none.
+
+    None, too, where these two are more than `apart` times each other.
+    """
+    met, missed = ([x for x, cost in found.items() if (cost <= goal) == kept] for kept in (True, False))
+    if not met or not missed:
+        return None
+    if min(met) > max(missed):
+        best, next_to = min(met), max(missed)
+    elif max(met) < min(missed):
+        best, next_to = max(met), min(missed)
+    else:
+        return None
+    return best if max(best, next_to) <= apart * min(best, next_to) else None
