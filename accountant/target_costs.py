@@ -66,8 +66,13 @@ class Costs:
         return min(points, key=lambda x: abs(math.log(self.known[x] / goal))), 1 if change > 0.0 else -1
 
     def are_above(self, goal: float, cost: Cost) -> bool:
-        """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any."""
-        return bool(self.known) and cost(min(self.known, key=self.known.__getitem__)) > goal
+        """Whether all costs are above a goal: what costs least by the Rényi route, of what is known, does so by any.
+
+        Where that route says the same of all, nothing is known of what costs least.
+        """
+        if not self.known or not min(self.known.values()) < max(self.known.values()):
+            return False
+        return cost(min(self.known, key=self.known.__getitem__)) > goal
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,9 @@ def _places(run: Composition, step: float | None) -> _Places:
     refuse_secret(run)
     if step is not None:
         step = real("value_discretization_interval", step, 1e-9, 10.0)
-    end = _largest_loss(run)
-    if end == 0.0:
+    finite, logs, lost = given_finite(run)
+    end = _largest_loss(finite) + abs(logs[0] - logs[1])
+    if end == 0.0 and lost == 0 and logs == (0.0, 0.0):
         return _Places(step or 1e-4, 0)
     if end > LARGEST:
         raise ParameterError(f"losses of this run reach {end:.4g}; accepted: at most {LARGEST:g}")
@@ -134,12 +135,10 @@ def _places(run: Composition, step: float | None) -> _Places:
     return _Places(step, most)
 
 
-def _largest_loss(run: Composition) -> float:
+def _largest_loss(finite: Composition) -> float:
     """Of those that are finite, and have more than `TAIL`."""
-    finite, logs, _ = given_finite(run)
     pure = float(finite.renyi(math.inf)) if finite.releases else 0.0
-    end = min(pure, epsilon(finite, TAIL, method="renyi").epsilon) if pure > 0.0 else 0.0
-    return end + abs(logs[0] - logs[1])
+    return min(pure, epsilon(finite, TAIL, method="renyi").epsilon) if pure > 0.0 else 0.0
 
 
 def _losses(run: Composition, direction: Direction, places: _Places, above: bool, tolerance: float) -> GridLosses:

@@ -504,3 +504,21 @@ def test_a_count_that_is_no_integer_is_refused_with_what_makes_integers():
     assert ac.calibrate(lambda count: count * ac.Gaussian(20.0), 1.0, 1e-5, integer=True) > 1
     with pytest.raises(ac.ParameterError, match=r"^count = -1 .*1e\+30\]$"):
         ac.calibrate(lambda count: -1 * ac.Gaussian(20.0), 1.0, 1e-5)
+
+
+@pytest.mark.parametrize("method", ["auto", "tight"])
+@pytest.mark.parametrize(
+    ("target", "sigma"),
+    [
+        ({"target": "advantage", "value": 0.1}, 4.06067),
+        ({"target": "tpr", "value": 0.05, "fpr": 0.01}, 1.47133),
+        ({"target": "mu", "value": 0.5}, 2.01010),
+    ],
+)
+def test_risks_of_which_the_renyi_route_says_nothing_are_calibrated(target, sigma, method):
+    """It says 1, or inf, of all values: the first that was tried was taken for the best, and refused."""
+
+    def make(s):
+        return ac.Gaussian(s) + ac.ApproximateDP(0.05, 1e-12)
+
+    assert ac.calibrate(make, method=method, **target) == pytest.approx(sigma, rel=1e-4)

@@ -690,3 +690,33 @@ def test_attack_risk_as_later_versions_of_the_peer_ask_for_it():
     assert Accountant().get_gdp_parameter_estimate() == 0.0
     with pytest.raises(ac.ParameterError, match="accepted"):
         accountant.get_true_positive_rates([1.5])
+
+
+@pytest.mark.parametrize("adjacency", list(ac.Adjacency))
+@pytest.mark.parametrize(("count", "delta"), [(1, 0.1), (5, 0.1), (200, 0.01), (3, 1e-9), (1, 1e-21)])
+def test_what_only_loses_without_bound_is_exported(count, delta, adjacency):
+    """No finite loss is above 0: delta was 0."""
+    run = count * ac.ApproximateDP(0.0, delta, adjacency) + ac.PureDP(0.0, adjacency)
+    lost = -math.expm1(count * math.log1p(-delta))
+    for step in (None, 7.0):
+        for above, near in ((True, 1 + 1e-9), (False, 1 - 1e-9)):
+            for losses in grid_losses(run, above=above, step=step):
+                assert losses.infinite == pytest.approx(lost * near, rel=1.01e-9)
+                assert losses.infinite >= lost if above else losses.infinite <= lost
+    assert lost <= profile_above(run)(0.5) <= lost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own"),
+    [
+        ((1000, 999, 1.0), ac.Adjacency.ADD_REMOVE),
+        ((50, 49, 0.7), ac.Adjacency.ADD_REMOVE),
+        ((50, 49, 0.7), ac.Adjacency.REPLACE),
+    ],
+)
+def test_curves_of_full_batches_are_no_more_than_those_of_their_vectors(sizes, own):
+    """Five steps of 1000 records of which 999 are kept cost 63.97 at delta 1e-5, for 12.30, which both vectors tell."""
+    records, largest, sigma = sizes
+    event = price_of_parts(ac.TruncatedPoissonGaussian(sigma, 1.0, records, largest, 1.0), own, ac.Adjacency.REPLACE)
+    for order in (1.0, 1.5, 8.0, 1e3):
+        assert 0.9 < event.renyi(order) / ac.ClippedSum(sigma, 1.0, own).renyi(order) <= 1 + 1e-14
