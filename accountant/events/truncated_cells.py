@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from accountant.adjacency import Adjacency, Direction
-from accountant.events.clipped_sum import ClippedSum, sampled_replacement_log_profile
+from accountant.events.clipped_sum import sampled_replacement_log_profile
 from accountant.events.event import Event
 from accountant.events.gaussian import gaussian_log_profile
 from accountant.numerics.binomial_tails import log_binomial_tails
@@ -207,14 +207,15 @@ class SplitBatch(Coupled):
 class SwappedInPlace(Coupled):
     """The same where the individual's record is in its place on both data sets, with another vector, or with 0.
 
-    `nearer` is as `whole`, with full batches that are compared as samples of a fixed size.
+    `nearer` is as `whole`, with full batches that are compared as samples of a fixed size; `alone` is of both vectors.
     """
 
     nearer: Event
+    alone: Event
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         """No more than that of both vectors, which the same samples have in the same place."""
-        return np.minimum(self.nearer._curve(orders), ClippedSum(1.0, self.distance, self.adjacency)._curve(orders))
+        return np.minimum(self.nearer._curve(orders), self.alone._curve(orders))
 
     def _curve_work(self, rate: float = 1.0) -> float:
         return self.nearer._curve_work()

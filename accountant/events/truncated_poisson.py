@@ -200,14 +200,15 @@ def least_of_parts(event: TruncatedPoissonGaussian, own: Adjacency) -> Event:
 
 def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adjacency) -> Event:
     """The two releases, where the batch has room for the individual and where it has none, and how often each."""
-    room = PoissonSubsampled(ClippedSum(event.sigma, event.clip, own), event.rate)
+    alone = ClippedSum(event.sigma, event.clip, own)
+    room = PoissonSubsampled(alone, event.rate)
     log_room, log_full, rate = truncation_odds(event.rate, event.population, event.largest_batch)
     if log_full == -math.inf:
         return room
     full: Event = PoissonSubsampled(ClippedSum(event.sigma, 2 * event.clip, crowded), rate)
     drawn = full
     if own is Adjacency.REPLACE:  # a batch out of all others, in which either vector takes another's place
-        drawn = DrawnGroup(ClippedSum(event.sigma, event.clip, own), 1, 1, rate)
+        drawn = DrawnGroup(alone, 1, 1, rate)
     if log_room == -math.inf and crowded is own:
         return drawn
     least = least_of_parts(event, own)
@@ -217,7 +218,7 @@ def price_of_parts(event: TruncatedPoissonGaussian, own: Adjacency, crowded: Adj
         return nearer
     if crowded is Adjacency.ADD_REMOVE:
         return SplitBatch(crowd, event.clip / event.sigma, whole, least)
-    return SwappedInPlace(crowd, event.clip / event.sigma, whole, least, own, nearer)
+    return SwappedInPlace(crowd, event.clip / event.sigma, whole, least, own, nearer, alone)
 
 
 def truncation_odds(rate: float, records: int, largest: int) -> tuple[float, float, float]:

@@ -162,8 +162,10 @@ class Filter(Run):
         if is_nothing(event, times):
             return True
         with self._turn():
-            fits = self._margin_after(*self._next(event, charge, times)) is not None
-            return fits and bool(self._counts_after(event, times))
+            if self._margin_after(*self._next(event, charge, times)) is None:
+                return False
+            self._counts_after(event, times)  # refuses what the run could not say
+            return True
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
         """The guarantee for the whole run, past and future, whatever is chosen.

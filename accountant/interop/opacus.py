@@ -85,13 +85,15 @@ class Accountant(Base):  # type: ignore[misc]  # is Any
             Options of other accountants, such as `alphas`.
         """
         point = real("delta", delta, 0.0, 1.0)
-        return float("inf") if exposes(self._entries()) else price_epsilon(self.run, point, tolerance)
+        entries = self._entries()
+        return float("inf") if exposes(entries) else price_epsilon(run_of_history(entries), point, tolerance)
 
     def guarantee(self, delta: float, *, tolerance: float | None = None) -> Guarantee:
         """Epsilon with its certified lower end."""
-        if exposes(self._entries()):
+        entries = self._entries()
+        if exposes(entries):
             raise ParameterError("a step without noise has no guarantee; accepted: noise multipliers above 0")
-        return narrow_epsilon(self.run, delta, tolerance)
+        return narrow_epsilon(run_of_history(entries), delta, tolerance)
 
     def __len__(self) -> int:
         """Number of optimization steps taken so far."""

@@ -720,3 +720,11 @@ def test_curves_of_full_batches_are_no_more_than_those_of_their_vectors(sizes, o
     event = price_of_parts(ac.TruncatedPoissonGaussian(sigma, 1.0, records, largest, 1.0), own, ac.Adjacency.REPLACE)
     for order in (1.0, 1.5, 8.0, 1e3):
         assert 0.9 < event.renyi(order) / ac.ClippedSum(sigma, 1.0, own).renyi(order) <= 1 + 1e-14
+
+
+@pytest.mark.parametrize(("sigma", "clip"), [(1e-40, 1e40), (1e40, 1e-40), (1e10, 1e-40)])
+@pytest.mark.parametrize("own", list(ac.Adjacency))
+def test_curves_of_full_batches_at_the_ends_of_their_range(sigma, clip, own):
+    """Their ratio is no scale of noise, or norm, that an event may have."""
+    event = price_of_parts(ac.TruncatedPoissonGaussian(sigma, 0.5, 20, 19, clip), own, ac.Adjacency.REPLACE)
+    assert 0.0 < event.renyi(2.0) <= ac.ClippedSum(sigma, clip, own).renyi(2.0) * (1 + 1e-14)
